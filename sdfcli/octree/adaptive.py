@@ -50,7 +50,7 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None, busy: 
 
 
 def estimated_bytes(scene: Scene, limits: Limits) -> int:
-    """Estimated bytes of the octree, from a sample of its cells."""
+    """Estimates the octree's bytes from sample cells."""
     growth = Growth(scene, replace(limits, most_memory=None), SAMPLE)
     growth.run()
     return BYTES_PER_CELL * growth.sample.estimated_cells(growth.octree)
@@ -157,7 +157,7 @@ class Growth:
         self._add_points(level, first, cells, mask, lent, last)
 
     def _add_points(self, level: int, first: int, cells: Array, mask: Array, lent: Array, last: Array) -> None:
-        """Adds new points of opening cells, whose rows start at `first`. mask, lent, last: see sdf_octree_points.
+        """Adds opening cells' new points; the rows start at `first`. mask, lent, last: see sdf_octree_points.
 
         Chunks bound the temporary memory; points are independent, so results do not depend on the chunk size.
         """

@@ -22,9 +22,9 @@ def assemble(
     step: float | None = None,
     why: bool = False,
 ) -> tuple[dict[str, Array], int]:
-    """The arrays of Grown for a domain with edge `length`, and the maximum parts of a step.
+    """Grown's arrays for a domain with edge `length`, and the maximum parts per step.
 
-    step: distances are rounded to its multiples, around sheets to parts of it. why: see Limits. Consumes the octree:
+    step: distances are rounded to its multiples, around sheets to its parts. why: see Limits. Consumes the octree:
     data only used for growth is freed first, the rest after its last use.
     """
     backend, xp, points = octree.backend, octree.backend.xp, octree.points
@@ -78,7 +78,7 @@ def in_order(octree: Octree, corner: Array, depth: int) -> tuple[Array, Array]:
 
 
 def _leaves(octree: Octree, rank: Array, why: bool) -> tuple[dict[str, Array], Array]:
-    """leaf_key, leaf_level and, if `why`, leaf_cause; and a mask (m,) uint8 of points at leaf corners."""
+    """leaf_key, leaf_level and, if `why`, leaf_cause; and (m,) uint8, 1 for points at leaf corners."""
     xp = octree.backend.xp
     used = xp.zeros(octree.points.count, np.uint8)
     count = 1 + sum(own.cells.count - own.families.count for own in octree.levels[1:])

@@ -1,4 +1,4 @@
-"""2:1 balance of neighbouring leaves, and interpolation of hanging corners within the tolerance."""
+"""2:1 balance between neighbouring leaves, and hanging corners' interpolation within the tolerance."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def constrain(octree: Octree, coarsest: int) -> None:
 def tighten(octree: Octree, criteria: Criteria, coarsest: int) -> list[int]:
     """Marks leaves whose interpolation changes finer neighbours' corners too much; returns their levels.
 
-    Only renewed families are tested: earlier rounds met the requests of the others. coarsest: as for `constrain`.
+    Only renewed families are tested: earlier rounds met the others' requests. coarsest: as for `constrain`.
     """
     marked, counts = octree.backend.xp.zeros(len(octree.levels), np.uint8), octree.cell_counts
     first = sum(counts[: coarsest + 1])
@@ -103,7 +103,7 @@ def tighten(octree: Octree, criteria: Criteria, coarsest: int) -> list[int]:
 def run_ahead(
     octree: Octree, criteria: Criteria, level: int, rounds: int, open_cells: Callable[[int, Array], None]
 ) -> None:
-    """Marks more leaves of a level to split for hanging corners.
+    """Marks more leaves on a level to split for hanging corners.
 
     Where many leaves barely meet the tolerance, each split forces the neighbour's: a wave, one leaf per round. After
     PATIENCE rounds, leaves ahead of the wave are split, up to a distance doubled in each round.

@@ -1,4 +1,4 @@
-"""Memory checks during an octree's growth, and size estimates from a sample of its cells."""
+"""Memory checks during an octree's growth, and size estimates from sample cells."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ BALANCE, BYTES_PER_CELL = 1.2, 140
 POINT_BYTES, ROW_BYTES, CELL_BYTES = 63, 370, 64
 """Maximum bytes per new point, opened cell and new cell, with spare capacity and copies while arrays grow."""
 END_BYTES = 53
-"""Bytes per point after growth: the arrays of the field and of the error measurement."""
+"""Bytes per point after growth: arrays for the field and the error measurement."""
 MOST_POINTS = 0xFFFFFF00
-"""Maximum points, points of cells opened together, and neighbours of cells split together: indices have 32 bits."""
+"""Maximum points, points in cells opened together, and neighbours of cells split together: indices have 32 bits."""
 NEW_BYTES = 72
 """Temporary bytes per new point in a chunk: position, candidate slots, results."""
 MOST_PIECE, PIECE_SHARE = 1 << 18, 32
@@ -51,7 +51,7 @@ def check_room(
 
 
 class Budget:
-    """Memory budget of a growing adaptive octree.
+    """Memory budget for a growing adaptive octree.
 
     limit: bytes on the device; None: no limit. whole: estimates the grown octree's bytes.
     """
@@ -85,7 +85,7 @@ class Sample:
 
     @property
     def share(self) -> float:
-        """Share of the finest level's cells in the sample."""
+        """The finest level's sampled share."""
         return self._shares[-1]
 
     def of(self, level: int, cells: Array) -> Array:
@@ -97,7 +97,7 @@ class Sample:
         return cells[::step].copy()
 
     def estimated_cells(self, octree: Octree) -> int:
-        """Estimated cell count of the whole octree."""
+        """The whole octree's estimated cell count."""
         return round(
             BALANCE * sum(count / share for count, share in zip(octree.cell_counts, self._shares, strict=False))
         )

@@ -1,4 +1,4 @@
-"""Causes of leaves: the test that split the parent, one byte per leaf."""
+"""Leaf causes: the test that split the parent, one byte per leaf."""
 
 from __future__ import annotations
 

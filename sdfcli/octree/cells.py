@@ -63,7 +63,7 @@ def leaves_of(backend: Backend, cell: Array) -> tuple[Array, Array, Array]:
 
 
 class OwnedPoints:
-    """Ownership of the 27 points of split cells (s,) above level `depth`.
+    """Ownership of the split cells' 27 points; cells (s,) above level `depth`.
 
     kin  (15, s) uint32: each cell's neighbours towards the origin, parent, and owned points (octree/cells.h).
     end  (depth, s) uint32: prefix sums, over all rows, of owned points per cell, in the row of its level. Construction
@@ -78,6 +78,6 @@ class OwnedPoints:
         self._ends = backend.copy_async(self.end[:, -1:])
 
     def ends(self) -> list[int]:
-        """Cumulative number of owned points by level of split cells."""
+        """Cumulative owned point counts by split cells' level."""
         ends: list[int] = self._ends().ravel().tolist()
         return ends

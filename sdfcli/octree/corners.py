@@ -21,10 +21,10 @@ class Corners:
     cell      (s,) uint64: split cells; see `SplitCells`.
     point     (s, 27) uint32: corners at the split cells' points, x fastest.
     position  (m, 3) float32 in the unit cube.
-    near      (m,) uint32: a nearby corner of a coarser level; 0xffffffff for the domain's corners.
+    near      (m,) uint32: a nearby corner on a coarser level; 0xffffffff for the domain's corners.
     code      (m,): Morton codes on the lattice of 2^20 without the low bits, which are 0 down to level `depth`; uint32
               where sufficient, as it sorts twice as fast as uint64.
-    ends      end of the corners by level of split cells.
+    ends      end of the corners by the split cells' level.
     """
 
     cell: Array
@@ -101,7 +101,7 @@ def sort_corners(backend: Backend, corners: Corners) -> tuple[Array, Array]:
 def place_corners(
     backend: Backend, place: Array, distance: Array, slot: Array, triangle_id: Array
 ) -> tuple[Array, Array]:
-    """Corner values in Morton order: distances (m,) float32, and the face ids (m,) uint32 of slots (m,)."""
+    """Corner values in Morton order: distances (m,) float32, and the slots' face ids (m,) uint32."""
     placed, nearest = backend.xp.empty(len(place), np.float32), backend.xp.empty(len(place), np.uint32)
     arrays = {"place": place, "distance": distance, "slot": slot, "triangle_id": triangle_id}
     backend.run("sdf_corner_placed", len(place), placed_distance=placed, nearest=nearest, **arrays)
@@ -120,14 +120,14 @@ def leaf_corners_of(backend: Backend, leaf_child: Array, point: Array, place: Ar
 
 
 def corner_keys(backend: Backend, leaf_key: Array, leaf_level: Array) -> Array:
-    """Sorted keys (m,) uint64 of an octree's leaf corners."""
+    """An octree's sorted leaf corner keys (m,) uint64."""
     keys = leaf_key << np.uint64(3 * (MORTON_BITS - LATTICE_BITS))
     depth = int(leaf_level.max())
     return cell_corners(backend, split_cells(backend, keys, depth), depth)
 
 
 def leaf_corners(backend: Backend, leaf_key: Array, leaf_level: Array, corner_key: Array) -> Array:
-    """Indices (n, 8) uint32 of the leaves' corners in the sorted keys; NONE: missing."""
+    """The leaf corners' indices (n, 8) uint32 in the sorted keys; NONE: missing."""
     leaf_corner = backend.xp.empty((len(leaf_key), 8), np.uint32)
     backend.run(
         "sdf_field_corners",

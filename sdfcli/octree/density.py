@@ -27,7 +27,7 @@ def bvh_octree(backend: Backend, order: Order, depth: int, most_memory: int | No
     A cell contains a radix tree node if two triangles adjacent in Morton order share the cell's prefix, so the split
     cells follow from the sorted codes, without a tree traversal.
 
-    Raises OutOfMemoryError if the corners do not fit into most_memory bytes of the device.
+    Raises OutOfMemoryError if the corners do not fit into most_memory bytes on the device.
     """
     return corners_of(backend, points_of(backend, SplitCells(backend, order.keys, depth), most_memory))
 
@@ -60,7 +60,7 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None, busy: 
 
 
 def measured(scene: Scene, make_corners: Callable[[], Corners]) -> dict[str, Array]:
-    """The arrays of Grown for an octree with these corners; distances in domain edges."""
+    """Grown's arrays for an octree with these corners; distances in domain edges."""
     # Corners take most of a build's memory: arrays are created late and freed early.
     backend, order = scene.backend, scene.order
     tree = make_corners()

@@ -14,8 +14,8 @@ class ExactDistances:
     """Measures points, by index, into the columns of an octree's `points`.
 
     order    the triangles.
-    queries  number of distances measured so far.
-    seeds    number of candidate slots per point.
+    queries  distances measured so far.
+    seeds    candidate slots per point.
     """
 
     def __init__(self, scene: Scene, points: GrowableTable) -> None:

@@ -17,7 +17,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of an octree. Lengths are in domain edges, except `length`, the domain's edge, and `step`.
+    """Octree limits. Lengths are in domain edges, except `length`, the domain's edge, and `step`.
 
     depth        finest level for the tolerance.
     tolerance    maximum error within `band` of the surface; outside it grows with the distance.
@@ -64,10 +64,10 @@ class Grown:
                    is not None, steps (m,) int32: residuals from `octree.quantise.quantise`; with Limits.why, leaf_cause
                    (n,) uint8: see causes.py.
     step, parts    as in Field.
-    queries        number of exact distances.
-    working_bytes  peak bytes of the octree, without the trees over the triangles.
-    jump_leaves    number of leaves left coarse at a sign jump.
-    sheet_leaves   number of leaves for sheets.
+    queries        exact distances measured.
+    working_bytes  the octree's peak bytes, without the trees over the triangles.
+    jump_leaves    leaves left coarse at a sign jump.
+    sheet_leaves   leaves for sheets.
     thinnest_kept  minimum thickness of kept sheets, in domain edges; None if not tested.
     """
 

@@ -28,7 +28,7 @@ class GrowableTable:
     A column is (dtype, entry shape). New entries are uninitialised. Growth reserves capacity for `spare` more entries,
     which a kernel may add; the first allocation reserves twice that.
 
-    count   number of entries.
+    count   entry count.
     room    capacity in entries.
     groups  kernel arguments that hold columns; cleared before columns move or are freed.
     """
@@ -111,7 +111,7 @@ class GrowableTable:
         self.room = min(len(room) for room in self._room.values())
 
     def counted(self, count: int) -> None:
-        """Sets the number of entries after a kernel added some."""
+        """Sets the entry count after a kernel added entries."""
         self._cut.clear()
         if CHECK:  # groups hold array lengths only where these are checked
             self.groups.clear()
@@ -154,7 +154,7 @@ class Level:
 
     @property
     def args(self) -> Group:
-        """Kernel arguments of the level."""
+        """The level's kernel arguments."""
         if not self._groups:
             columns = {**self.families.columns(), **self.cells.columns(), **self.rows.columns()}
             self._groups["level"] = self._backend.group("Level", level=self._number, **columns)

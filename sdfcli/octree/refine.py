@@ -22,7 +22,7 @@ JUMP_EDGE = 4.0
 
 
 class Criteria:
-    """Tests of an octree's cells; see octree/refine.h.
+    """Tests for an octree's cells; see octree/refine.h.
 
     depth, thin_depth  finest levels for the tolerance and for sheets.
     thin               thickness, in domain edges, down to which sheets keep both sides; NO_SHEETS: none do.

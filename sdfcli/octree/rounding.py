@@ -12,11 +12,11 @@ from sdfcli.octree.refine import Criteria
 from sdfcli.octree.sheets import NO_SHEETS
 
 STEP_OF_SHEET, MOST_PARTS = 1 / 24, 128
-"""Maximum step around a sheet, as a fraction of its thickness; maximum parts of a step."""
+"""Maximum step around a sheet, as a fraction of its thickness; maximum parts per step."""
 
 
 def fine_points(octree: Octree, criteria: Criteria, step: float) -> tuple[Array | None, int]:
-    """Step halvings (m,) uint32 by point, as bits (see sdf_octree_sheet_points), and the maximum parts of a step; None
+    """Step halvings (m,) uint32 by point, as bits (see sdf_octree_sheet_points), and the maximum parts per step; None
     and 1 without halvings. step: in domain edges."""
     if criteria.thin == NO_SHEETS:
         return None, 1

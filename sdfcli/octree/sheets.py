@@ -16,7 +16,7 @@ plates)."""
 MOST_LEAVES = 10_000_000
 """Default maximum leaf count for sheets."""
 SPARED = 1.1
-"""Thickness margin, so that a sheet of slightly varying thickness is kept or dropped as a whole."""
+"""Thickness margin, so that a sheet with slightly varying thickness is kept or dropped as a whole."""
 
 
 def affordable(width: Floats, edge: float, thin: float, share: float) -> float:

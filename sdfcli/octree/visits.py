@@ -263,7 +263,7 @@ class Room:
     """Memory for visits: the largest requested so far, and at least for `cells` new cells.
 
     most     array capacities by kind of entry.
-    group    kernel arguments of the arrays.
+    group    the arrays' kernel arguments.
     answers  launches that answer the queries in them, for one tally; None after arrays moved.
     """
 
@@ -322,7 +322,7 @@ class Room:
         self.group = backend.group("VisitRoom", **self._alone, **most_of, **arrays)
 
     def questions(self) -> dict[str, Array]:
-        """Arrays of queried points and results, named as in `asking_about`."""
+        """Arrays for queried points and results, named as in `asking_about`."""
         names = {"points": "position", "seed": "seed", "distance": "distance", "slot": "slot"}
         return {name: self._arrays[own] for name, own in names.items()}
 
