@@ -29,7 +29,7 @@ from sdfcli.verify.estimate import memory_limit
 from sdfcli.verify.measure import Asked, Facts, Samples, ask, describe, draw_samples, measure
 
 Helpers = Callable[[Mesh], list[Helper]]
-"""Makes those that answer queries of a mesh elsewhere; see spatial/crew.py."""
+"""Creates helpers that compute a mesh's queries elsewhere; see spatial/crew.py."""
 
 LOADING = "loading and checking the mesh"
 """The first message of `progress`."""
@@ -54,20 +54,19 @@ def build(
 
     Args:
         source: a path, a `trimesh.Trimesh`, or a pair of arrays: vertices (v, 3) and faces (f, 3).
-        device: `auto`, `cpu`, `cuda`, `cuda:N`, or `cuda:0,1`: the first builds, and the others answer a part of its
-            queries. The field does not depend on it.
-        threads: number of CPU threads; default: all CPUs that the process may use.
-        max_memory: maximum memory on the device, in bytes; default: most of the free memory. An octree that takes more
-            goes on in scratch files (in the folder for temporary files), on a GPU in the host's memory. The field does
-            not depend on it.
+        device: `auto`, `cpu`, `cuda`, `cuda:N`, or `cuda:0,1`: the first device builds, the others compute a share of
+            its queries. Does not affect the field.
+        threads: number of CPU threads; default: all CPUs available to the process.
+        max_memory: maximum memory on the device, in bytes; default: most of the free memory. Larger octrees overflow to
+            scratch files (in the temporary folder), on a GPU to host memory. Does not affect the field.
         progress: called with a short description when a stage begins.
-        previous: field of an earlier frame of a moving mesh, built with `keep_nearest`. Where the number of triangles
-            is the same, its nearest triangles are the first candidates of queries. The field does not depend on it.
-        keep_nearest: whether the field stores the nearest triangle of every corner, `Field.nearest`.
-        why: whether the field stores why each leaf's parent was split, `Field.leaf_cause`; adaptive octrees only.
-        hashed: whether the field's content hash, which its file has, is worked out beside the measurement of the error.
-        helpers: makes those that answer a part of the queries elsewhere; see spatial/crew.py.
-        parameters: those of `BuildParams`, below.
+        previous: a moving mesh's field for an earlier frame, built with `keep_nearest`. If the triangle counts are
+            equal, its nearest triangles are the queries' first candidates. Does not affect the field.
+        keep_nearest: store each corner's nearest triangle, `Field.nearest`.
+        why: store the cause of each leaf's parent's split, `Field.leaf_cause`; adaptive octrees only.
+        hashed: compute the field's content hash, needed for its file, while the error is measured.
+        helpers: creates helpers that compute a share of the queries elsewhere; see spatial/crew.py.
+        parameters: the parameters of `BuildParams`, below.
 
     Raises:
         InputError: the mesh cannot be read or used.
@@ -96,7 +95,7 @@ def build(
 
 @contextmanager
 def memory_errors() -> Iterator[None]:
-    """Raises OutOfMemoryError, with remedies, for a MemoryError within it."""
+    """Converts a MemoryError in the context to OutOfMemoryError, with remedies."""
     try:
         yield
     except MemoryError as error:
@@ -120,7 +119,7 @@ def _build(
     stages = Stages()
     progress(LOADING)
     with stages("load"):
-        loading = Loading(source, params)  # a file by threads, while the device starts
+        loading = Loading(source, params)  # a file is read by threads while the device starts
     with stages("start"):
         first, *names = device_names(device) if "," in device else [device]
         also = [select_backend(name, threads) for name in names]
@@ -137,7 +136,7 @@ def _build(
             trees = {"lean": octree.lean, "memory": memory}
             scene = Scene.of(mesh, params.sign, backend, params.query, **trees, stages=stages)
             health, mesh = mesh.health, scene.mesh
-        surface = copy(mesh)  # for a thread, which draws points while kernels run
+        surface = copy(mesh)  # for a thread that draws points while kernels run
         surface.release(OF_DEVICE)
 
         def draw() -> Samples:
@@ -147,7 +146,7 @@ def _build(
 
         drawn = cache(partial(loading.submit, draw))
         if not octree.idle:
-            drawn()  # so that the host does not wait for them
+            drawn()  # now, so that the host does not wait for them later
         progress("sorting triangles")
         scene.sort()  # (a)
         with stages("tree"):
@@ -177,14 +176,14 @@ def make_field(
     begin: Callable[[Callable[[], Any]], Callable[[], Any]] = lambda work: work,
     why: bool = False,
 ) -> Field:
-    """The field of a scene. facts: those of the mesh as given; drawn: begins to draw the points at which errors are
-    measured, if nobody has, and returns what waits for them; on_grown: called with the octree before its arrays become
-    the field's; begin: begins work in a thread, and returns what waits for its result."""
+    """Builds a scene's field. facts: about the mesh as given; drawn: starts drawing the error sample points, unless
+    started already, and returns a function that waits for them; on_grown: called with the octree before its arrays
+    become the field's; begin: starts work in a thread and returns a function that waits for its result."""
     stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
 
     @cache
     def asked() -> Callable[[], Asked]:
-        """Begins to draw samples, and to ask about them where that costs neither the host's time nor much memory."""
+        """Starts drawing samples, and querying them where this costs neither host time nor much memory."""
         asks = partial(ask, scene, drawn(), params)
         if not (octree.idle and scene.spares_time and max_memory is None and scene.index.asked_by_kernels is not None):
             return asks
@@ -194,7 +193,7 @@ def make_field(
             try:
                 said: Asked = waits()
                 return said
-            except MemoryError:  # this thread may have it elsewhere
+            except MemoryError:  # this thread may place arrays elsewhere
                 return asks()
 
         return answers
@@ -238,7 +237,7 @@ def _finish_later(
     stages: Stages,
     arrived: Callable[[], None],
 ) -> None:
-    """Has a field wait for what is on its way when that is read: arrays, the mesh's hash, the device's clock."""
+    """Makes a field's attributes wait, when first read, for pending arrays, the mesh's hash and device timings."""
     own = {
         name: field.__dict__[name]
         for name in ("leaf_key", "leaf_level", "corner_key", "distance", "nearest", "leaf_cause", "steps")

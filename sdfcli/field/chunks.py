@@ -1,7 +1,7 @@
-"""Chunks of HDF5 datasets, packed as by its filters: shuffle, deflate, fletcher32.
+"""HDF5 dataset chunks, packed as by the filters shuffle, deflate and fletcher32.
 
-HDF5 packs chunks one by one, on one thread, and always searches for repeats. Residuals of distances are a few random
-bits each, without repeats: run-length coding takes a fifth of the time, and packs them better.
+HDF5 packs chunks sequentially on one thread and always searches for repeats. Distance residuals are a few random bits
+each, without repeats: run-length coding takes a fifth of the time and packs better.
 """
 
 from __future__ import annotations
@@ -14,24 +14,23 @@ import numpy as np
 import numpy.typing as npt
 
 INFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3
-"""HDF5's codes of the filters."""
+"""HDF5's filter codes."""
 SUM = 4
-"""Bytes of a checksum."""
+"""Checksum size in bytes."""
 SUMMED = 1 << 20
-"""Words that are summed at a time; 64 bits are enough for 2^24."""
+"""Words summed at once; 64 bits suffice for 2^24."""
 DEFLATE = 6
 REGULAR = 0.3
-"""Bytes per entry after run-length coding, below which repeats are searched for as well."""
+"""Bytes per entry after run-length coding below which a search for repeats is tried, too."""
 PROBE, PROBE_EVERY, PACKS = 1 << 9, 1 << 13, 0.98
-"""Bytes that are tried, of how many; and the ratio below which they all are packed."""
+"""Sample bytes, sampling interval in bytes, and the sample's packing ratio below which a plane is packed."""
 ZLIB_HEAD, LAST_BLOCK, MOST_STORED = b"\x78\x9c", b"\1\0\0\xff\xff", 0xFFFF
 
 
 def packed(entries: npt.NDArray[Any], length: int, noisy: bool = False, quick: bool = False) -> bytes:
-    """A packed chunk of `length` entries; missing ones at the end are zeros.
+    """A packed chunk of `length` entries, padded with zeros.
 
-    noisy: whether the entries may have no repeats. quick: whether repeats are not searched for at all, and random bytes
-    are stored as they are.
+    noisy: entries may lack repeats. quick: never search for repeats, and store random bytes unpacked.
     """
     whole = np.zeros(length, entries.dtype)
     whole[: len(entries)] = entries
@@ -46,8 +45,8 @@ def packed(entries: npt.NDArray[Any], length: int, noisy: bool = False, quick: b
 
 
 def _quickly_deflated(planes: list[bytes]) -> bytes:
-    """The planes, the n-th bytes of all entries each, as a stream of zlib (RFC 1950, 1951): those of which a
-    sample does not get shorter are stored, others run-length coded."""
+    """Planes (each holds all entries' n-th bytes) as a zlib stream (RFC 1950, 1951): stored if a sample does not
+    shrink, else run-length coded."""
     sums, pieces = 1, [ZLIB_HEAD]
     for plane in planes:
         sums = zlib.adler32(plane, sums)
@@ -58,13 +57,13 @@ def _quickly_deflated(planes: list[bytes]) -> bytes:
 
 
 def _run_lengths(data: bytes) -> bytes:
-    """Blocks of deflate, none of them the last."""
+    """Non-final deflate blocks."""
     deflate = zlib.compressobj(DEFLATE, zlib.DEFLATED, -zlib.MAX_WBITS, strategy=zlib.Z_RLE)
     return deflate.compress(data) + deflate.flush(zlib.Z_SYNC_FLUSH)
 
 
 def _stored(data: bytes) -> bytes:
-    """A block of deflate with the data as it is, not the last."""
+    """A non-final deflate block with stored data."""
     size = len(data)
     return b"\0" + size.to_bytes(2, "little") + (size ^ MOST_STORED).to_bytes(2, "little") + data
 
@@ -79,12 +78,12 @@ def _deflated(data: bytes, strategy: int) -> bytes:
 
 
 def unpacked(data: bytes, filters: Sequence[int], itemsize: int, size: int) -> npt.NDArray[np.uint8]:
-    """The bytes (size / itemsize, itemsize) of a chunk's entries. HDF5 itself reads beyond the end of a chunk that
-    unpacks to less than it should.
+    """The bytes (size / itemsize, itemsize) of a chunk's entries. HDF5 itself reads past the end of a chunk that
+    unpacks to less than its size.
 
-    filters: codes of those that packed it, in their order, each at most once. size: of all entries, in bytes.
+    filters: codes of the chunk's filters, in packing order, each at most once. size: unpacked bytes.
 
-    Raises ValueError for a chunk that unpacks to another size, or does not fit its checksum.
+    Raises ValueError if the chunk unpacks to another size or does not match its checksum.
     """
     ends = [size]
     for code in filters:
@@ -104,7 +103,7 @@ def unpacked(data: bytes, filters: Sequence[int], itemsize: int, size: int) -> n
 
 
 def _inflated(data: bytes, size: int) -> bytes:
-    """Exactly `size` bytes from all of a stream of zlib. Raises ValueError."""
+    """Exactly `size` bytes from a whole zlib stream. Raises ValueError otherwise."""
     inflate = zlib.decompressobj()
     try:
         whole = inflate.decompress(data, size + 1)
@@ -116,7 +115,7 @@ def _inflated(data: bytes, size: int) -> bytes:
 
 
 def fletcher32(data: bytes) -> int:
-    """Fletcher's checksum (1982) as in HDF5: of big-endian 16-bit words, an odd last byte padded with 0."""
+    """Fletcher's checksum (1982) as in HDF5: over big-endian 16-bit words, an odd last byte padded with 0."""
     words = np.frombuffer(data + b"\0" * (len(data) % 2), ">u2")
     first = second = 0
     for start in range(0, len(words), SUMMED):

@@ -1,4 +1,4 @@
-"""DeviceArrays: a field's arrays for kernels of one's own, and the code that reads them."""
+"""DeviceArrays: a field's arrays for user kernels, and the code that reads them."""
 
 from __future__ import annotations
 
@@ -20,37 +20,36 @@ SAMPLER = "field/sampler.h"
 
 @functools.cache
 def sampler_source() -> str:
-    """The code that evaluates a field at a point, as C++: the text to put before a kernel of your own.
+    """C++ source that evaluates a field at a point, to be placed before your own kernel.
 
-    It declares `struct Sampler`, which `DeviceArrays.sampler` fills, and
+    Declares `struct Sampler`, filled by `DeviceArrays.sampler`, and
 
         double sdf_sample(const Sampler& field, D3 point, double* gradient)
 
-    which returns the signed distance at a finite point in the mesh's units, as `Field.sample` does, and stores three
-    numbers of the gradient unless that is null. NVRTC compiles it with -std=c++17, and so does g++, for the CPU. It
-    includes no file, but for a C++ compiler those of the C library. docs/guides/kernels.md has examples.
+    which returns the signed distance at a finite point, in mesh units, as `Field.sample` does, and stores the
+    gradient's three components unless `gradient` is null. Compiles with NVRTC and, for the CPU, g++, both with
+    -std=c++17. Includes no files, except C library headers for a C++ compiler. docs/guides/kernels.md has examples.
     """
     return joined(with_includes(SAMPLER))
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceArrays:
-    """The arrays on one device from which a field is evaluated: those of `Field.sample` themselves, no copies.
+    """A field's evaluation arrays on one device: the arrays that `Field.sample` uses, without copies.
 
-    On the CPU they are NumPy arrays, which are read-only, on a GPU CuPy arrays, which must not be written to. All are
-    contiguous. docs/guides/kernels.md tells how a point's leaf is found in them.
+    Read-only NumPy arrays on the CPU, CuPy arrays that must not be written to on a GPU; all contiguous.
+    docs/guides/kernels.md explains how to find a point's leaf.
 
     Attributes:
         device: `cpu` or `cuda:N`.
-        origin: (3,) float64, NumPy on every device: the lowest corner of the domain, in the mesh's units.
-        length: edge of the domain, in the mesh's units.
-        leaf_level: (n,) uint8: a leaf's edge is 2^-level of the domain's.
-        leaf_value: (n, 8) float32: signed distances at the leaves' corners, x fastest, in the mesh's units.
-        top: (2^18,) uint32: entries of the tree for the cells of level 6, x fastest.
-        child: (k, 8) uint32: entries of the tree for the children, x fastest, of the k cells of level 6 and finer that
-            are divided.
-        sampler: 64 bytes: the struct `Sampler` of `sampler_source`, for a kernel's argument by value. It holds
-            addresses of the arrays: good for as long as this object lives, and in this process.
+        origin: (3,) float64, NumPy on every device: the domain's lowest corner, in mesh units.
+        length: domain edge, in mesh units.
+        leaf_level: (n,) uint8: a leaf's edge is 2^-level domain edges.
+        leaf_value: (n, 8) float32: signed distances at the leaves' corners, x fastest, in mesh units.
+        top: (2^18,) uint32: tree entries for the cells on level 6, x fastest.
+        child: (k, 8) uint32: tree entries for the children, x fastest, of the k divided cells on level 6 and finer.
+        sampler: 64 bytes: the struct `Sampler` from `sampler_source`, to be passed to a kernel by value. Holds array
+            addresses: valid in this process, during this object's lifetime.
     """
 
     device: str
@@ -64,7 +63,7 @@ class DeviceArrays:
 
     @staticmethod
     def of(field: DeviceField, backend: Backend, domain: Domain) -> DeviceArrays:
-        """The arrays of a field on a device, when they are there."""
+        """A field's arrays on a device, once complete."""
         made = field.sampler.get()
         tree = made["tree"].values
         given = {"leaf_level": made["leaf_level"], "leaf_value": made["leaf_value"], "top": tree["top"]}
@@ -72,10 +71,10 @@ class DeviceArrays:
         below, divided = (
             int(np.sum(each)) for each in (given["leaf_level"] > TOP_LEVEL, given["top"] < np.uint32(C.LEAF))
         )
-        nodes = (below - divided) // 7  # each adds seven leaves to the one cell of level 6
+        nodes = (below - divided) // 7  # each adds seven leaves to the single cell on level 6
         child, origin = _guarded(tree["child"]).reshape(-1, 8)[:nodes], _guarded(domain.origin)
         sampler = np.void(field.sampler_group(backend, domain).data)
-        backend.synchronize()  # whoever reads them may do so on any stream
+        backend.synchronize()  # readers may use any stream
         return DeviceArrays(backend.name, origin, domain.length, child=child, sampler=sampler, **given)
 
     def __reduce__(self) -> NoReturn:
@@ -83,7 +82,7 @@ class DeviceArrays:
 
 
 def _guarded(array: Array) -> Any:
-    """An array as it lies there, read-only where it can be: CuPy has no such arrays."""
+    """A read-only view of an array; CuPy arrays as they are, as CuPy has no read-only arrays."""
     if not isinstance(array, np.ndarray):
         return array
     view = array.view()

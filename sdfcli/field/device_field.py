@@ -1,4 +1,4 @@
-"""DeviceField: a field's arrays on a device, made on first use, and its evaluation at points."""
+"""DeviceField: a field's arrays on a device, created on first use, and its evaluation at points."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ ANSWERS: dict[str, tuple[tuple[int, ...], type]] = {
     "leaf_of": ((), np.uint32),
     "level_of": ((), np.uint8),
 }
-"""Results of the kernel: shape and type per point."""
+"""Kernel results: shape and dtype per point."""
 
 HostArrays = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.float32]]
-"""leaf_key, leaf_level, corner_key and distance of a field."""
+"""A field's leaf_key, leaf_level, corner_key and distance."""
 LeafArrays = dict[str, Array]
 """leaf_key (n,), leaf_level (n,), leaf_corner (n, 8) and value (m,) on a device; see Field."""
 
@@ -36,30 +36,30 @@ LeafArrays = dict[str, Array]
 class DeviceField:
     """A field on one device.
 
-    arrays   LeafArrays. InputError where a leaf's corner is missing.
-    sampler  arrays of the evaluation: a tree over the leaves, their levels, and the values of their corners,
-             contiguous (32 bytes per leaf).
+    arrays   LeafArrays. Raises InputError if a leaf's corner is missing.
+    sampler  evaluation arrays: a tree over the leaves, the leaves' levels and contiguous corner values (32 bytes per
+             leaf).
     """
 
     def __init__(self, backend: Backend, host: Callable[[], HostArrays], arrays: LeafArrays | None = None) -> None:
-        """host: waits for a field's arrays on the host; `arrays`: those on the device, where they are there already."""
-        # The functions must not refer to self: a reference cycle would free device memory late.
+        """host: waits for a field's arrays on the host. arrays: the device's, if it has them already."""
+        # No references to self in the functions: a cycle would free device memory late.
         made = Rebuildable(lambda: _upload(backend, *host()), arrays)
         self.arrays = made
         self.sampler = Rebuildable(lambda: _make_sampler(backend, made.get()))
 
     def keep_sampler(self) -> None:
-        """Makes the sampler, and frees the arrays it is made from, which are as large."""
+        """Creates the sampler and frees its source arrays, which are as large."""
         self.sampler.get()
         self.arrays.release()
 
     def sampler_group(self, backend: Backend, domain: Domain) -> Group:
-        """The field as kernels read it; see kernels/field/sampler.h."""
+        """Kernel arguments of the field; see kernels/field/sampler.h."""
         return backend.group("Sampler", domain=domain.group(backend), **self.sampler.get())
 
     def evaluate(self, backend: Backend, domain: Domain, home: Any, points: Array, wanted: Sequence[str]) -> list[Any]:
-        """The `wanted` ANSWERS at points (n, 3), with one search of the leaf per point. Points and results are arrays
-        of `home`, NumPy or the backend's module. Raises InputError for points that are not finite."""
+        """The `wanted` ANSWERS at points (n, 3), with one leaf search per point. Points and results are arrays of
+        `home`, NumPy or the backend's module. Raises InputError for non-finite points."""
         given = home.ascontiguousarray(points)
         answers = {name: home.empty((len(given), *ANSWERS[name][0]), ANSWERS[name][1]) for name in wanted}
         marks, field = backend.xp.zeros(1, np.uint32), self.sampler_group(backend, domain)
@@ -88,9 +88,9 @@ class DeviceField:
 
 @dataclass
 class Devices:
-    """The copies of a field on devices.
+    """A field's copies on devices.
 
-    fields  by name of the device.
+    fields  by device name.
     home    device that evaluates NumPy points; None: the CPU.
     """
 

@@ -1,4 +1,4 @@
-"""Field: leaves, corners and distances of an octree, and their evaluation at points."""
+"""Field: an octree's leaves, corners and distances, and their evaluation at points."""
 
 from __future__ import annotations
 
@@ -29,24 +29,23 @@ class Field:
     """An adaptively sampled distance field: an octree with distances at its leaves' corners (Frisken et al. 2000).
 
     Within a leaf the field is trilinear. The arrays are read-only, as derived data is cached;
-    `dataclasses.replace(field, distance=...)` makes another field.
+    `dataclasses.replace(field, distance=...)` creates another field.
 
     Attributes:
-        domain: the cube of the octree's root: `origin` (3,) and `length`, in the mesh's units.
-        leaf_key: (n,) uint64, sorted: Morton code (x in the lowest bit) of a leaf's lower corner on the lattice.
-        leaf_level: (n,) uint8: a leaf's edge is 2^-level of the domain's.
-        corner_key: (m,) uint64, sorted: Morton codes of the corners.
-        distance: (m,) float32: signed distances at the corners in the mesh's units, negative inside.
-        info: metadata of the file: parameters, mesh, sign, measured error; keys in docs/reference/file.md.
-        run: statistics of the build: device, seconds by stage, exact queries, bytes; not part of the file.
-        nearest: (m,) uint32: indices of the faces nearest to the corners; None where not kept.
-        step: quantisation step of the distances, in the mesh's units (see octree/quantise.py); None: not quantised.
-        parts: subdivision of the step, a power of two: quantised values are multiples of it except around sheets.
-        leaf_cause: (n,) uint8: why the leaves' parents were split (see octree/causes.py); None where not kept.
-        steps: (m,) int32: the quantised residuals, by level, where the build has kept them; copies have none.
+        domain: the octree root's cube: `origin` (3,) and `length`, in mesh units.
+        leaf_key: (n,) uint64, sorted: Morton codes (x in the lowest bit) of the leaves' lower corners on the lattice.
+        leaf_level: (n,) uint8: a leaf's edge is 2^-level domain edges.
+        corner_key: (m,) uint64, sorted: the corners' Morton codes.
+        distance: (m,) float32: signed distances at the corners in mesh units, negative inside.
+        info: file metadata: parameters, mesh, sign, measured error; keys in docs/reference/file.md.
+        run: build statistics: device, seconds by stage, exact queries, bytes; not part of the file.
+        nearest: (m,) uint32: indices of the faces nearest to the corners; None if not stored.
+        step: quantisation step of the distances, in mesh units (see octree/quantise.py); None: not quantised.
+        parts: a power of two: residuals are multiples of `parts` steps, except around sheets.
+        leaf_cause: (n,) uint8: causes of the parents' splits (see octree/causes.py); None if not stored.
+        steps: (m,) int32: quantised residuals by level, if the build stored them; None for copies.
 
-    A build may return while arrays are on their way from a device, and the mesh is hashed: who reads what is not there
-    yet waits for it.
+    A build may return before arrays are downloaded and the mesh is hashed; reading an attribute waits for its data.
     """
 
     domain: Domain
@@ -70,12 +69,12 @@ class Field:
                 object.__setattr__(self, name, own)
 
     def later(self, **makers: Callable[[], Any]) -> None:
-        """Has attributes made by functions when they are read first, each once, by whichever thread."""
+        """Defers attributes to functions, each called once, on first access from any thread."""
         self.__dict__["_later"] = Lock(), makers
         for name in makers:
             del self.__dict__[name]
 
-    if not TYPE_CHECKING:  # to which it would say that there is any attribute
+    if not TYPE_CHECKING:  # type checkers would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
             lock, makers = self.__dict__.get("_later", (nullcontext(), {}))
@@ -89,7 +88,7 @@ class Field:
 
     @cached_property
     def content_sha256(self) -> str:
-        """SHA-256 of domain, leaves, corners and distances, in hexadecimal; equal fields have equal hashes."""
+        """Hexadecimal SHA-256 of domain, leaves, corners and distances; equal fields have equal hashes."""
         digest = hashlib.sha256(np.array([*self.domain.origin, self.domain.length], "<f8").tobytes())
         for array, dtype in (
             (self.leaf_key, "<u8"),
@@ -102,8 +101,8 @@ class Field:
 
     @property
     def unit(self) -> float:
-        """The length that tolerances and errors of `info` are fractions of, in the mesh's units. Raises KeyError,
-        TypeError or ValueError where `info` does not say it."""
+        """Unit length of the tolerances and errors in `info`, in mesh units. Raises KeyError, TypeError or ValueError
+        if `info` lacks it."""
         return float(self.info["parameters"].get("unit") or self.info["mesh"]["diagonal"])
 
     @cached_property
@@ -117,12 +116,13 @@ class Field:
         return self._devices.fields[backend.name]
 
     def on(self, backend: Backend) -> LeafArrays:
-        """leaf_key, leaf_level, leaf_corner (n, 8), value (m,) on a device. Raises InputError for a missing corner."""
+        """leaf_key, leaf_level, leaf_corner (n, 8) and value (m,) on a device. Raises InputError if a corner is
+        missing."""
         return self.on_device(backend).arrays.get()
 
     def keep_on(self, backend: Backend, arrays: LeafArrays | None, arrived: Callable[[], None] = lambda: None) -> None:
-        """Takes over arrays of the field that are on a device already; None: none are. arrived: waits for those on the
-        host."""
+        """Registers a device, with the field's arrays if it has them already; None: no arrays. arrived: waits for the
+        host's arrays."""
         host = self.leaf_key, self.leaf_level, self.corner_key, self.distance
 
         def on_host() -> HostArrays:
@@ -145,22 +145,22 @@ class Field:
 
     @property
     def home(self) -> Backend:
-        """The device that evaluates NumPy points: the CPU, or that of `at`."""
+        """Device that evaluates NumPy points: the CPU, or the one given to `at`."""
         return self._devices.home or any_backend()
 
     def __reduce__(self) -> Any:  # copies have no arrays on devices
         return Field, tuple(getattr(self, each.name) for each in fields(self) if each.init)
 
     def keep_steps(self, steps: npt.NDArray[np.int32]) -> None:
-        """Takes over the quantised residuals; see `quantise`."""
+        """Stores the quantised residuals; see `quantise`."""
         object.__setattr__(self, "steps", steps)
 
     def check_corners(self) -> None:
-        """Raises InputError if a corner of a leaf is missing."""
+        """Raises InputError if a leaf's corner is missing."""
         self.on(self.home)
 
     def keep_sampler(self, backend: Backend) -> None:
-        """Makes the sampler on a device, and frees the arrays it is made from, which are as large."""
+        """Creates the sampler on a device and frees its source arrays, which are as large."""
         self.on_device(backend).keep_sampler()
 
     def _evaluate(self, points: Any, *wanted: str) -> list[Any]:
@@ -171,43 +171,42 @@ class Field:
         return self.on_device(backend).evaluate(backend, self.domain, home, as_points(home, points), wanted)
 
     def sample(self, points: Any) -> Any:
-        """Signed distances (n,) float64 at points (n, 3), in the mesh's units, negative inside.
+        """Signed distances (n,) float64 at points (n, 3), in mesh units, negative inside.
 
-        Outside the domain: the value at the nearest point of the domain plus the distance to it, an upper bound. For
-        CuPy points the result is a CuPy array, else a NumPy array. Raises InputError for points that are not (n, 3)
-        finite numbers.
+        Outside the domain: the value at the domain's nearest point plus the distance to it, an upper bound. Returns a
+        CuPy array for CuPy points, else a NumPy array. Raises InputError unless the points are (n, 3) finite numbers.
         """
         return self._evaluate(points, "result")[0]
 
     def gradient(self, points: Any) -> Any:
-        """Gradients (n, 3) float64 of the trilinear field at points (n, 3); see `sample`."""
+        """The trilinear field's gradients (n, 3) float64 at points (n, 3); see `sample`."""
         return self._evaluate(points, "gradient")[0]
 
     def sample_with_gradient(self, points: Any) -> tuple[Any, Any]:
-        """Signed distances (n,) and gradients (n, 3), float64, at points (n, 3); see `sample`. Each point's leaf is
-        searched once."""
+        """Signed distances (n,) and gradients (n, 3), float64, at points (n, 3); see `sample`. Searches each point's
+        leaf once."""
         distance, gradient = self._evaluate(points, "result", "gradient")
         return distance, gradient
 
     def leaf_at(self, points: Any) -> Any:
-        """Indices (n,) uint32 of the leaves that contain points (n, 3); see `sample`."""
+        """Indices (n,) uint32 of the leaves containing points (n, 3); see `sample`."""
         return self._evaluate(points, "leaf_of")[0]
 
     def cell_at(self, points: Any) -> tuple[Any, Any]:
-        """Lower corners (n, 3) and edges (n,), float64 in the mesh's units, of the leaves that contain points (n, 3).
-        NumPy only."""
+        """Lower corners (n, 3) and edges (n,), float64 in mesh units, of the leaves containing points (n, 3). NumPy
+        only."""
         cells = 2.0 ** self._evaluate(points, "level_of")[0].astype(np.float64)
         unit = np.clip(self.domain.to_unit(np.asarray(points, np.float64)), 0.0, 1.0)
         low = np.minimum(np.floor(unit * cells[:, None]), cells[:, None] - 1) / cells[:, None]
         return self.domain.origin + low * self.domain.length, self.domain.length / cells
 
     def device_arrays(self, device: str = "auto") -> DeviceArrays:
-        """The field's arrays on a device, for kernels of your own; with `sdfcli.sampler_source`, the code that reads
-        them. They are made once for a device, and kept with the field.
+        """The field's arrays on a device, for your own kernels; `sdfcli.sampler_source` returns the code that reads
+        them. Created once per device and cached in the field.
 
-        device: `auto` (the first GPU if there is one, else the CPU), `cpu`, `cuda` or `cuda:N`.
+        device: `auto` (the first GPU if any, else the CPU), `cpu`, `cuda` or `cuda:N`.
 
-        Raises UsageError for another word, DeviceError where the device or its software is missing, InputError for a
+        Raises UsageError for another word, DeviceError if the device or its software is missing, InputError for a
         missing corner.
         """
         backend = select_backend(device)
@@ -215,7 +214,7 @@ class Field:
 
     def save(self, path: str | Path, force: bool = False) -> Path:
         """Writes the field to an HDF5 file, whole or not at all, and returns its path. Raises UsageError if the file
-        exists and `force` is not given, or if it cannot be written."""
+        cannot be written, or exists without `force`."""
         from sdfcli.field.store import save
 
         return save(self, Path(path), force)
@@ -229,11 +228,11 @@ THIRDS = (
     (16, 0x001F00000000FFFF),
     (32, 0x00000000001FFFFF),
 )
-"""Shifts and masks that gather every third bit of a 63-bit code."""
+"""Shifts and masks for gathering every third bit of a 63-bit code."""
 
 
 def lattice_position(keys: Any) -> npt.NDArray[np.float64]:
-    """Positions (n, 3) in the unit cube of Morton keys (n,) on the lattice."""
+    """Unit cube positions (n, 3) of lattice Morton keys (n,)."""
     bits = np.asarray(keys, np.uint64)[:, None] >> np.arange(3, dtype=np.uint64)
     for shift, mask in THIRDS:
         bits = (bits | bits >> np.uint64(shift)) & np.uint64(mask)
@@ -241,7 +240,8 @@ def lattice_position(keys: Any) -> npt.NDArray[np.float64]:
 
 
 def as_points(xp: Any, points: Any) -> Any:
-    """Points as an array (n, 3), float32 for float32 points, else float64. Raises InputError for another shape."""
+    """Converts points to an array (n, 3), float32 for float32 points, else float64. Raises InputError for another
+    shape."""
     unmasked(points, "points")
     try:
         single = getattr(points, "dtype", None) == np.float32

@@ -1,4 +1,4 @@
-"""Field from a grown octree."""
+"""Conversion of a grown octree to a field."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from sdfcli.mesh.mesh import Domain
 from sdfcli.octree.grown import Grown
 
 KEPT = ["leaf_key", "leaf_level", "distance"]
-"""Arrays that the device keeps: copied last, so that the others make room."""
+"""Arrays that stay on the device: downloaded last, after the others' memory is freed."""
 
 
 def field_of(
     grown: Grown, backend: Backend, domain: Domain, keep_nearest: bool, beside: bool
 ) -> tuple[Field, Callable[[], None]]:
-    """The field of an octree, and a function that waits for its arrays on the host: until then it can be evaluated on
-    the device, which has them too, and nothing else. Empties `grown.arrays`.
+    """An octree's field, and a function that waits for its arrays on the host. Before that, the field can only be
+    evaluated on the device, which has the arrays, too. Empties `grown.arrays`.
 
-    beside: whether they are copied beside what is done next, until when they take memory on the device.
+    beside: download asynchronously, concurrently with later work; the arrays then take device memory longer.
     """
     arrays = grown.arrays
     leaf_corner = arrays.pop("leaf_corner")

@@ -1,4 +1,4 @@
-"""Attributes, datasets and groups of HDF5 files. A file that is read may be damaged or hostile: nothing outside it is
+"""Attributes, datasets and groups in HDF5 files. Input files may be damaged or hostile: nothing outside them is
 opened."""
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.threads import executor
 
 AT_A_TIME = 64
-"""Chunks that are read before they are unpacked."""
+"""Chunks read before they are unpacked together."""
 MOST_PACKED = 1100
-"""Maximum ratio of packing (deflate: 1032 to 1): a dataset that claims more is not allocated."""
+"""Maximum packing ratio (deflate: 1032 to 1): a dataset claiming more is not allocated."""
 
 
 def attribute(file: Any, name: str) -> Any:
-    """The value of an attribute: bytes, a NumPy number, or an array of these.
+    """An attribute's value: bytes, a NumPy number, or an array of these.
 
-    Raises InputError where it is missing, empty, of variable length, or neither texts nor numbers.
+    Raises InputError if missing, empty, of variable length, or neither texts nor numbers.
     """
     import h5py
 
@@ -43,7 +43,7 @@ def attribute(file: Any, name: str) -> Any:
 
 
 def text(file: Any, name: str) -> str:
-    """An attribute that is a text in UTF-8."""
+    """A UTF-8 text attribute. Raises InputError for another type."""
     value = attribute(file, name)
     if not isinstance(value, bytes):
         raise InputError(f"{name} must be a text")
@@ -51,7 +51,7 @@ def text(file: Any, name: str) -> str:
 
 
 def whole_number(file: Any, name: str) -> int:
-    """An attribute that is a whole number."""
+    """An integer attribute. Raises InputError for another type."""
     value = attribute(file, name)
     if np.ndim(value) or np.asarray(value).dtype.kind not in "iu":
         raise InputError(f"{name} must be a whole number")
@@ -59,7 +59,7 @@ def whole_number(file: Any, name: str) -> int:
 
 
 def real_number(file: Any, name: str) -> float:
-    """An attribute that is a finite number."""
+    """A finite number attribute. Raises InputError for another value."""
     value = attribute(file, name)
     if np.ndim(value) or np.asarray(value).dtype.kind not in "iuf" or not np.isfinite(value):
         raise InputError(f"{name} must be a finite number")
@@ -67,7 +67,7 @@ def real_number(file: Any, name: str) -> float:
 
 
 def attributes_sha256(file: Any, without: str) -> str:
-    """SHA-256 of all attributes of a group but one; see `values_sha256`. Raises InputError as `attribute` does."""
+    """SHA-256 of a group's attributes except one; see `values_sha256`. Raises InputError as `attribute` does."""
     names = [name for name in file.attrs if name != without]
     if not all(isinstance(name, str) for name in names):  # bytes: not UTF-8
         raise InputError("the name of an attribute is not text")
@@ -75,7 +75,7 @@ def attributes_sha256(file: Any, without: str) -> str:
 
 
 def values_sha256(attributes: Mapping[str, Any]) -> str:
-    """SHA-256 of attributes, sorted by name: for each the name, a zero byte, the size of the value in bytes (uint64,
+    """SHA-256 of attributes, sorted by name: each one's name, a zero byte, the value's size in bytes (uint64,
     little-endian), and the value."""
     digest = hashlib.sha256()
     for name in sorted(attributes):
@@ -86,8 +86,8 @@ def values_sha256(attributes: Mapping[str, Any]) -> str:
 
 
 def write_chunks(group: Any, name: str, length: int, dtype: Any, chunk: int, chunks: Iterable[bytes]) -> None:
-    """Adds a dataset (length,) to a group of an open file, from its chunks of `chunk` entries each, which are packed as
-    by `chunks.packed`."""
+    """Adds a dataset (length,) to a group in an open file, from chunks of `chunk` entries packed as by
+    `chunks.packed`."""
     packing = {"compression": "gzip", "compression_opts": DEFLATE, "shuffle": True, "fletcher32": True}
     dataset = group.create_dataset(name, length, dtype, chunks=(min(chunk, length),), **packing)
     for number, content in enumerate(chunks):
@@ -95,12 +95,12 @@ def write_chunks(group: Any, name: str, length: int, dtype: Any, chunk: int, chu
 
 
 def has(file: Any, name: str) -> bool:
-    """Whether a group has an entry of that name, which is not opened."""
+    """Whether a group has an entry called `name`, without opening it."""
     return bool(file.id.links.exists(name.encode()))
 
 
 def _own_type(file: Any, name: str) -> int:
-    """The type of an entry of a group, which is not opened. Raises InputError for a link."""
+    """The type of a group's entry, without opening it. Raises InputError for a link."""
     import h5py
 
     # Opening follows links: HDF5 would open any file, and hang on a pipe.
@@ -110,7 +110,7 @@ def _own_type(file: Any, name: str) -> int:
 
 
 def open_group(file: Any, name: str) -> Any:
-    """A group within a group. Raises InputError where it is missing, a link, or no group."""
+    """A group within a group. Raises InputError if missing, a link, or no group."""
     import h5py
 
     if not has(file, name):
@@ -121,9 +121,9 @@ def open_group(file: Any, name: str) -> Any:
 
 
 def read_list(file: Any, name: str, *dtypes: type) -> npt.NDArray[Any]:
-    """A dataset (n,), n > 0, of one of these types.
+    """A dataset (n,), n > 0, with one of these dtypes.
 
-    Raises InputError for anything else, and for data outside the file; OutOfMemoryError where it does not fit.
+    Raises InputError for anything else, and for data outside the file; OutOfMemoryError if it does not fit.
     """
     import h5py
 
@@ -132,7 +132,7 @@ def read_list(file: Any, name: str, *dtypes: type) -> npt.NDArray[Any]:
         raise InputError(wanted)
     found = h5py.h5d.open(file.id, name.encode())
     plist = found.get_create_plist()
-    # Before reading the size, which HDF5 may look up in the source files of a virtual dataset.
+    # Before reading the size, which HDF5 may look up in a virtual dataset's source files.
     own = plist.get_layout() in (h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED, h5py.h5d.COMPACT)
     if not own or plist.get_external_count():
         raise InputError(f"{name} lies in other files")
@@ -160,21 +160,21 @@ def read_list(file: Any, name: str, *dtypes: type) -> npt.NDArray[Any]:
 
 
 def _filters(dataset: Any, name: str) -> list[int]:
-    """The codes of a dataset's filters, in their order. Raises InputError for those that are not known here, which HDF5
-    would load from elsewhere, and for one that is there twice."""
+    """A dataset's filter codes, in order. Raises InputError for repeated filters, and for unknown ones, which HDF5
+    would load from elsewhere."""
     plist = dataset.id.get_create_plist()
     filters = [plist.get_filter(k) for k in range(plist.get_nfilters())]
     codes = [code for code, _, _, _ in filters]
     shuffled = all(values == (dataset.dtype.itemsize,) for code, _, values, _ in filters if code == SHUFFLE)
     known = {INFLATE, SHUFFLE, FLETCHER32}.issuperset(codes)
-    # Deflated twice, a byte may hold a million.
+    # Deflated twice, a byte may expand to a million.
     if not (known and shuffled and len(set(codes)) == len(codes)) or (codes[:1] != [SHUFFLE] and SHUFFLE in codes):
         raise InputError(f"{name} is packed in an unknown way")
     return codes
 
 
 def _check_chunks(dataset: Any, name: str) -> None:
-    """Raises InputError for chunks outside the file, that skip a filter, and that take more than the file."""
+    """Raises InputError if chunks lie outside the file, skip a filter, or take more bytes than the file has."""
     end, wrong, sizes = dataset.file.id.get_filesize(), [], []
 
     def look(chunk: Any) -> None:
@@ -188,8 +188,8 @@ def _check_chunks(dataset: Any, name: str) -> None:
 
 
 def _unpacked(dataset: Any, filters: list[int]) -> npt.NDArray[Any]:
-    """All entries of a dataset, from its chunks. Raises ValueError, or what h5py raises, where one is wrong, or
-    missing."""
+    """A dataset's entries, unpacked from its chunks. Raises ValueError or h5py's exceptions for a wrong or missing
+    chunk."""
     (length,), itemsize = dataset.chunks, dataset.dtype.itemsize
     entries = np.empty((len(dataset), itemsize), np.uint8)
 

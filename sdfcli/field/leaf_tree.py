@@ -1,4 +1,4 @@
-"""Search tree over a field's leaves: a table of the cells of level 6, and nodes of eight entries below."""
+"""Search tree over a field's leaves: a table for the cells on level 6, and nodes with eight entries below."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ TOP_LEVEL = C.TOP_LEVEL
 
 
 def leaf_nodes(backend: Backend, leaf_key: Array, leaf_level: Array) -> tuple[Array, Array]:
-    """Entries (2^18,) uint32 of the cells of level 6, x fastest, and (8 k,) uint32 of the nodes below them, of which
-    there may be less than k.
+    """Entries (2^18,) uint32 for the cells on level 6, x fastest, and (8 k,) uint32 for at most k nodes below them.
 
-    An entry is the index of a leaf with the highest bit set, or of a node: an inner cell, with the eight entries of its
-    children in Morton order. Nodes are sorted by level, then in Morton order.
+    An entry is a leaf's index with the highest bit set, or the index of a node: an inner cell, with its children's
+    eight entries in Morton order. Nodes are sorted by level, then in Morton order.
     """
     xp, leaves = backend.xp, {"leaf_key": leaf_key, "leaf_level": leaf_level}
     end = xp.empty(len(leaf_key), np.uint32)

@@ -1,4 +1,4 @@
-"""Schema of a field's metadata, `info`: names, types and ranges, as in docs/reference/file.md. Also as JSON Schema."""
+"""Schema for a field's metadata, `info`: names, types and ranges, as in docs/reference/file.md. Also as JSON Schema."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sdfcli.errors import InputError
 from sdfcli.params import LENGTHS, MAX_DEPTH, OCTREES, PLACES, SIGNS
 
 MOST_NESTED = 8
-"""Maximum depth of lists and objects in entries without a schema."""
+"""Maximum nesting of lists and objects in entries without a schema."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """The values that an entry may have, in words, as a predicate, and as JSON Schema."""
+    """An entry's allowed values, in words, as a predicate, and as JSON Schema."""
 
     words: str
     fits: Callable[[Any], bool]
@@ -35,7 +35,7 @@ def one_of(*allowed: str) -> Kind:
 
 
 def whole(low: int, high: int) -> Kind:
-    """A whole number from low to high."""
+    """An integer from low to high."""
     return Kind(
         f"a whole number from {low:,} to {high:,}",
         lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high,
@@ -62,13 +62,13 @@ def between(low: float, high: float) -> Kind:
 
 
 def or_null(kind: Kind) -> Kind:
-    """A value of a kind, or null."""
+    """A kind's values, or null."""
     schema = {**kind.schema, "type": [kind.schema["type"], "null"]}
     return Kind(f"{kind.words}, or null", lambda value: value is None or kind.fits(value), schema)
 
 
 def matching(pattern: str, words: str) -> Kind:
-    """A text that matches a pattern as a whole."""
+    """A text that fully matches a pattern."""
     return Kind(
         words,
         lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None,
@@ -83,7 +83,7 @@ YES_OR_NO = Kind("true or false", lambda value: isinstance(value, bool), {"type"
 COUNT = whole(0, 2**63 - 1)
 FRACTION = between(0, 1)
 ERROR = LENGTH = number(0, 1e30)
-"""Fractions of a unit, which may be smaller than any of the mesh's lengths."""
+"""Fractions of the field's unit, which may be smaller than all lengths in the mesh."""
 
 INFO: Schema = {
     "mesh": {
@@ -135,20 +135,20 @@ INFO: Schema = {
     "rms_error": ERROR,
     "error_limit": or_null(WORD),
 }
-"""In the order of display. Other entries of a file are kept as they are."""
+"""In display order. A file's other entries are preserved."""
 
 
 def check_info(info: Any) -> None:
-    """Raises InputError, with the entry and what it must be, for an info with a value of another type or range.
+    """Raises InputError, with the entry and its allowed values, if a value in `info` has another type or range.
 
-    Entries may be missing. Those that are not named in INFO may be texts, numbers, true, false, null, and lists and
-    objects of these.
+    Entries may be missing. Entries not named in INFO may be texts, numbers, true, false, null, and lists and objects
+    of these.
     """
     _check(info, INFO, "info")
 
 
 def is_complete(info: Mapping[str, Any], schema: Schema = INFO) -> bool:
-    """Whether `info` has all entries that this version writes."""
+    """Whether `info` has all entries written by this version."""
     return all(
         name in info and (isinstance(kind, Kind) or is_complete(info[name], kind))
         for name, kind in schema.items()
@@ -157,7 +157,7 @@ def is_complete(info: Mapping[str, Any], schema: Schema = INFO) -> bool:
 
 
 def as_json_schema(kind: Kind | Schema) -> dict[str, Any]:
-    """A schema as JSON Schema; the entries of PLACES may be missing."""
+    """Converts a schema to JSON Schema; entries in PLACES may be missing."""
     if isinstance(kind, Kind):
         return kind.schema
     return {
@@ -200,6 +200,6 @@ PLAIN = Kind("texts, finite numbers, true, false, null, or a few lists and objec
 
 
 def _shown(value: Any) -> str:
-    """The start of a value, for a message."""
+    """A value's beginning, for a message."""
     words = ascii(value)
     return words if len(words) <= 40 else words[:37] + "..."

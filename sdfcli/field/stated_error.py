@@ -1,4 +1,4 @@
-"""StatedError: what a field says of its own error, and what a value then says of the true distance."""
+"""StatedError: a field's claim about its own error, and the resulting bounds on true distances."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sdfcli.field.field import Field
 
 @dataclass(frozen=True)
 class StatedError:
-    """|field - true distance| <= near * max(1, |true distance| / band), in the mesh's units (concepts/accuracy.md).
+    """|field - true distance| <= near * max(1, |true distance| / band), in mesh units (concepts/accuracy.md).
 
-    Stated, not proven: `near` is the tolerance, or the measured error where that is larger.
+    Stated, not proven: `near` is the tolerance, or the measured error if larger.
     """
 
     near: float
@@ -24,7 +24,7 @@ class StatedError:
 
     @staticmethod
     def of(field: Field) -> StatedError:
-        """Raises InputError for a field whose info does not state an error."""
+        """A field's stated error. Raises InputError if its info states none."""
         if "between" in field.info and "max_error" not in field.info:
             raise InputError("at that time no error is known: the faces of the frames around it differ; use --frame N")
         try:
@@ -38,7 +38,7 @@ class StatedError:
         return StatedError(near, band)
 
     def at(self, distance: Any) -> Any:
-        """The largest error at true distances, numbers or arrays of them."""
+        """Maximum error at true distances, a number or an array."""
         return self.near * np.maximum(1.0, np.abs(distance) / self.band)
 
 

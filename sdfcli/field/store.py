@@ -1,4 +1,4 @@
-"""Fields in HDF5, in a file of their own or in a group of another, as specified in docs/reference/file.md."""
+"""Fields in HDF5, in a separate file or in a group, as specified in docs/reference/file.md."""
 
 from __future__ import annotations
 
@@ -46,25 +46,25 @@ from sdfcli.spatial.morton import LATTICE_BITS
 
 FORMAT, FORMAT_VERSION = "sdfcli-adf", 3
 SEQUENCE = "sdfcli-adf-sequence"
-"""Format of files with a field per frame (see sdfcli/sequence)."""
+"""Format name for files with one field per frame (see sdfcli/sequence)."""
 ATTRIBUTES_SUM = "attributes_sha256"
 CHUNK = 1 << 16
 MOST_LEAVES = 1 << 31
 LEAF_BYTES = 150
-"""Bytes of working memory per leaf."""
+"""Working memory per leaf, in bytes."""
 RESIDUALS = (np.uint8, np.uint16, np.uint32)
 FAULTS = SdfError, OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError
-"""Exceptions of a file that is damaged, hostile, or too large for memory."""
+"""Exceptions from reading a file that is damaged, hostile, or too large for memory."""
 OPTIONAL: dict[str, type] = {"nearest": np.uint32, "leaf_cause": np.uint8}
-"""Arrays that a file may lack, by their types; each has a checksum of its own."""
+"""Optional arrays with their dtypes; each has a separate checksum."""
 PARTS, MOST_STEPS = (2, 4, 8, 16, 32, 64, 128), 2**31 - 2**8
 
 
 def save(field: Field, path: Path, force: bool = False) -> Path:
     """Writes a field, whole or not at all.
 
-    Raises UsageError if the file exists and `force` is not given, or if it cannot be written; InputError for an `info`
-    that `load` rejects.
+    Raises UsageError if the file cannot be written, or exists without `force`; InputError for an `info` that `load`
+    rejects.
     """
     check_info(field.info)
     with written_whole(path, force) as temporary:
@@ -78,7 +78,7 @@ def _image(field: Field) -> bytes:
 
 
 class PackedList(NamedTuple):
-    """A dataset (length,) as HDF5 stores it: chunks of CHUNK entries, packed."""
+    """A dataset (length,) in HDF5's storage form: packed chunks of CHUNK entries."""
 
     length: int
     dtype: np.dtype[Any]
@@ -87,24 +87,24 @@ class PackedList(NamedTuple):
 
 @dataclass(frozen=True)
 class PackedField:
-    """A field as HDF5 stores it: attributes and datasets by name."""
+    """A field in HDF5's storage form: attributes and datasets by name."""
 
     attributes: dict[str, Any]
     lists: dict[str, PackedList]
 
     def write(self, group: Any) -> None:
-        """Writes the field into an empty group of an open HDF5 file, or into its root."""
+        """Writes the field into an open HDF5 file's root or an empty group."""
         write_summed(group, self.attributes)
         for name, (length, dtype, chunks) in self.lists.items():
             write_chunks(group, name, length, dtype, CHUNK, chunks)
 
     def image(self) -> bytes:
-        """The content of a file with the field, made in memory: on a full disk HDF5 may abort the process."""
+        """The field's file content, built in memory: on a full disk HDF5 may abort the process."""
         with self._in_memory() as file:
             return bytes(file.id.get_file_image())
 
     def field(self) -> Field:
-        """The field, checked as that of a file. Raises one of FAULTS for one that cannot be read."""
+        """The field, checked as if read from a file. Raises one of FAULTS if unreadable."""
         with self._in_memory() as file:
             return read(file)
 
@@ -112,7 +112,7 @@ class PackedField:
     def _in_memory(self) -> Iterator[Any]:
         h5py = import_h5py()
 
-        # HDF5 opens a name once.
+        # HDF5 opens a name only once.
         with h5py.File(secrets.token_hex(8), "w", driver="core", backing_store=False) as file:
             self.write(file)
             file.flush()
@@ -126,7 +126,7 @@ def write_summed(group: Any, attributes: dict[str, Any]) -> None:
 
 
 def pack(field: Field, helpers: Executor, quick: bool = False) -> PackedField:
-    """A field as HDF5 stores it. `helpers` pack the chunks, also after the return.
+    """Packs a field for HDF5. `helpers` pack the chunks, also after the return.
 
     quick: see `packed`; a quarter of the time, for one to four percent more bytes.
     """
@@ -153,8 +153,8 @@ def pack(field: Field, helpers: Executor, quick: bool = False) -> PackedField:
 
 
 def attributes_of(field: Field) -> dict[str, Any]:
-    """The attributes of a field's file that do not depend on how its distances are stored."""
-    # Texts of fixed length: others lie in a heap, and HDF5 hangs on some broken heaps.
+    """A field file's attributes, independent of its distance storage."""
+    # Fixed-length texts: others are stored in a heap, and HDF5 hangs on some broken heaps.
     return {
         "format": np.bytes_(FORMAT),
         "format_version": FORMAT_VERSION,
@@ -170,8 +170,8 @@ def attributes_of(field: Field) -> dict[str, Any]:
 
 
 def _residuals(field: Field) -> dict[str, npt.NDArray[Any]] | None:
-    """The datasets of quantised distances: residuals in steps, coded as unsigned numbers (0 -1 1 -2 ...), and in parts
-    of steps if there are any. None where they do not restore the distances exactly."""
+    """Datasets for quantised distances: residuals in steps, coded as unsigned numbers (0 -1 1 -2 ...), and in parts of
+    steps, if any. None if they do not restore the distances exactly."""
     if field.step is None:
         return None
     steps = field.steps
@@ -198,7 +198,7 @@ def _signed(unsigned: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
 
 
 def is_field(path: Path) -> bool:
-    """Whether a file starts as HDF5."""
+    """Whether a file starts with HDF5's signature."""
     try:
         if not path.is_file():  # opening a pipe would block
             return False
@@ -225,7 +225,7 @@ def load(path: str | Path) -> Field:
 
 
 def read(file: Any) -> Field:
-    """The field in an open HDF5 file, or in a group of one, checked. Raises one of FAULTS for anything else."""
+    """Reads and checks the field in an open HDF5 file or a group. Raises one of FAULTS for anything else."""
     found = text(file, "format")
     if found == SEQUENCE:
         frames = whole_number(file, "frames")
@@ -252,13 +252,13 @@ def read(file: Any) -> Field:
 
 
 def check_attributes(file: Any) -> None:
-    """Raises InputError where the attributes of a group do not fit their checksum."""
+    """Raises InputError if a group's attributes do not match their checksum."""
     if attributes_sha256(file, ATTRIBUTES_SUM) != text(file, ATTRIBUTES_SUM):
         raise damaged("attributes", ATTRIBUTES_SUM)
 
 
 def _check_sum(file: Any, name: str, array: npt.NDArray[Any] | None) -> None:
-    """Raises InputError where an optional array does not fit its checksum, or one of them is missing."""
+    """Raises InputError if an optional array does not match its checksum, or only one of the two exists."""
     checksum = f"{name}_sha256"
     if (array is None) == (checksum in file.attrs):
         raise damaged("datasets", checksum)
@@ -267,7 +267,7 @@ def _check_sum(file: Any, name: str, array: npt.NDArray[Any] | None) -> None:
 
 
 def _field(file: Any, version: int) -> Field:
-    """The field in a file, without its checksums, which a hostile file has right: every value is checked."""
+    """Reads a file's field without its checksums, which a hostile file gets right: every value is checked."""
     if whole_number(file, "lattice_bits") != LATTICE_BITS:
         raise InputError(f"lattice_bits must be {LATTICE_BITS}")
     domain = read_domain(file)
@@ -293,7 +293,7 @@ def _field(file: Any, version: int) -> Field:
 
 
 def read_domain(file: Any) -> Domain:
-    """The domain in a group's attributes. Raises InputError for an impossible one."""
+    """The domain from a group's attributes. Raises InputError for an impossible domain."""
     origin, length = attribute(file, "domain_origin"), real_number(file, "domain_length")
     if np.shape(origin) != (3,) or origin.dtype.kind not in "iuf" or not np.isfinite(origin).all():
         raise InputError("domain_origin must be three finite numbers")
@@ -305,7 +305,7 @@ def read_domain(file: Any) -> Domain:
 
 
 def damaged(what: str, checksum: str) -> InputError:
-    """The error for a checksum that does not fit."""
+    """The error for a checksum mismatch."""
     return InputError(f"not an intact field: {checksum} does not match its {what}; the file was damaged or changed")
 
 
@@ -314,7 +314,7 @@ def _sha256(array: npt.NDArray[Any]) -> str:
 
 
 def _read_arrays_1(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
-    """leaf_key, corner_key and distance of format version 1, which stores all three."""
+    """leaf_key, corner_key and distance in format version 1, which stores all three."""
     key = read_list(file, "leaf_key", np.uint64)
     corner_key, distance = read_list(file, "corner_key", np.uint64), read_list(file, "distance", np.float32)
     if len(level) != len(key) or len(distance) != len(corner_key):
@@ -330,10 +330,10 @@ def _read_arrays_1(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
 
 
 def _read_arrays(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
-    """leaf_key, corner_key, distance and step of later versions, whose keys follow from the levels."""
+    """leaf_key, corner_key, distance and, if quantised, step and parts in later versions; keys follow from levels."""
     coded = has(file, "residual")
     stored = read_list(file, "residual", *RESIDUALS) if coded else read_list(file, "distance", np.float32)
-    if len(stored) <= len(level):  # each leaf has a lower corner of its own
+    if len(stored) <= len(level):  # each leaf has its own lower corner
         raise InputError("there are fewer corners than leaves")
     backend = any_backend()
     if LEAF_BYTES * len(level) > backend.memory_free():
@@ -361,7 +361,7 @@ def _read_arrays(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
 
 
 def _leaf_keys(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Morton codes (n,) of leaves that fill the domain in Morton order, from their levels."""
+    """Morton codes (n,), from the levels of leaves that fill the domain in Morton order."""
     size = _size(level)
     key = np.zeros(len(level), np.uint64)
     np.cumsum(size[:-1], out=key[1:])
@@ -370,12 +370,12 @@ def _leaf_keys(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
 
 
 def _size(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """The number of lattice cells in leaves."""
+    """Leaf volumes (n,) uint64, in lattice cells."""
     return np.uint64(1) << (np.uint64(3) * (np.uint64(LATTICE_BITS) - level))
 
 
 def _check_leaves(key: npt.NDArray[np.uint64], level: npt.NDArray[np.uint8]) -> None:
-    """Raises InputError unless the leaves are cells of an octree that fill the domain, in Morton order."""
+    """Raises InputError unless the leaves are octree cells filling the domain, in Morton order."""
     size = _size(level)
     whole = np.uint64(1) << np.uint64(3 * LATTICE_BITS)
     end = np.append(key[1:], whole)

@@ -12,8 +12,8 @@ from sdfcli.startup.kernels import COMPILED_AHEAD
 
 
 class Kind(NamedTuple):
-    """A kind of octree. lean: see Scene. idle: whether the host has little to do while a device is at it. kernels: of
-    each header that most builds run kernels of, one."""
+    """A kind of octree. lean: see Scene. idle: the host is mostly idle during the build. kernels: one kernel per header
+    that most builds use."""
 
     build: Callable[[Scene, Limits, Progress | None, Busy], Grown]
     lean: bool

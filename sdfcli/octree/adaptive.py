@@ -1,4 +1,4 @@
-"""(c) The adaptive octree, grown level by level, with exact signed distances at its points."""
+"""(c) Adaptive octree, grown level by level, with exact signed distances at its points."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from sdfcli.scene import Scene
 from sdfcli.spatial.radix_tree import NONE
 
 GRADIENTS, LEAST_SHARE = 1 << 22, 16 * 12
-"""Maximum points whose gradients are kept where memory is scarce, 12 bytes each; and the bytes of memory for each of
-these at least."""
+"""Maximum points with stored gradients (12 bytes each) where memory is scarce; minimum bytes of memory per such
+point."""
 
 
 def build(scene: Scene, limits: Limits, progress: Progress | None = None, busy: Busy = lambda: None) -> Grown:
-    """The octree grown and assembled; see grown.py. Raises OutOfMemoryError where it does not fit."""
+    """Grows and assembles the octree; see grown.py. Raises OutOfMemoryError if it does not fit."""
     scene.make_room()
     growth = Growth(scene, limits, busy=busy)
     octree, criteria = growth.octree, growth.criteria
     finest = criteria.thin_depth
     growth.run(progress and (lambda level, cells: progress(f"level {level + 1} of {finest}: {cells:,} cells")))
     queries, working_bytes = growth.distances.queries, octree.nbytes
-    del growth  # and its room for visits
+    del growth  # with its memory for visits
     scene.queries_done()
     counted = octree.jump_and_sheet_leaves()
     arrays, parts = assemble(octree, criteria, scene.order, limits.length, limits.step, limits.why)
@@ -50,16 +50,16 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None, busy: 
 
 
 def estimated_bytes(scene: Scene, limits: Limits) -> int:
-    """Bytes of the octree, from a sample of its cells."""
+    """Estimates the octree's bytes from sample cells."""
     growth = Growth(scene, replace(limits, most_memory=None), SAMPLE)
     growth.run()
     return BYTES_PER_CELL * growth.sample.estimated_cells(growth.octree)
 
 
 class Growth:
-    """The growth of `octree`: cells are split until all criteria are met.
+    """Grows `octree`: cells are split until all criteria are met.
 
-    sample: maximum cells per level whose children are followed, without balance, to estimate the size; None: all.
+    sample: maximum cells per level whose children are followed, without balance, to estimate the size; None: all cells.
     """
 
     def __init__(self, scene: Scene, limits: Limits, sample: int | None = None, busy: Busy = lambda: None) -> None:
@@ -74,12 +74,12 @@ class Growth:
         self.criteria = Criteria(self.octree, self.distances, limits, thin)
         self._budget = Budget(self.octree, limits.most_memory, lambda: estimated_bytes(scene, limits))
         self._pending: set[int] = set()  # levels that may have cells to split
-        self._coarsest = 0  # level with cells that were split since hanging corners were set
+        self._coarsest = 0  # coarsest level with splits since hanging corners were set
         self._busy = busy
         self._visits = Visits(self.octree, self.criteria, scene, self._budget, busy) if visited else None
 
     def run(self, progress: Split | None = None) -> None:
-        """Splits cells until no test marks any."""
+        """Splits cells until no test marks another."""
         octree = self.octree
         if not self._visits:
             self._busy()
@@ -97,7 +97,7 @@ class Growth:
             self._settle(progress)
 
     def _settle(self, progress: Split | None, planted: bool = False) -> None:
-        """Splits marked cells until there are none. planted: the root is looked at first."""
+        """Splits marked cells until none remain. planted: test the root first."""
         if self._visits:
             pending, self._pending = self._pending, set()
             self._coarsest = self._visits.run(pending, self._coarsest, self._consider, progress, planted)
@@ -111,7 +111,7 @@ class Growth:
                 progress(level, sum(self.octree.cell_counts))
 
     def _plant(self) -> None:
-        """The root: one cell, its eight corners."""
+        """Creates the root: one cell with eight corners."""
         root = self.octree.levels[0]
         self.octree.points.extend(8)
         self.distances.measure(0, root_positions(self.backend))
@@ -128,7 +128,7 @@ class Growth:
         self.backend.fill(families.key, 0)
 
     def _consider(self, level: int, first: int) -> bool:
-        """Marks the new cells, from number `first`, that have to be split; returns whether there may be any."""
+        """Opens and tests new cells, from index `first`, and marks splits; returns whether any may be marked."""
         criteria, own = self.criteria, self.octree.levels[level]
         if level == criteria.thin_depth:
             return False
@@ -143,7 +143,7 @@ class Growth:
         return own.rows.count > row
 
     def _open(self, level: int, cells: Array) -> None:
-        """Opens cells: makes their 27 points, and measures the new ones."""
+        """Opens cells: creates their 27 points and measures the new ones."""
         backend, octree, own, count = self.backend, self.octree, self.octree.levels[level], len(cells)
         if count == 0:
             return
@@ -157,9 +157,9 @@ class Growth:
         self._add_points(level, first, cells, mask, lent, last)
 
     def _add_points(self, level: int, first: int, cells: Array, mask: Array, lent: Array, last: Array) -> None:
-        """Adds the new points of opening cells, whose rows begin at `first`. mask, lent, last: see sdf_octree_points.
+        """Adds opening cells' new points; the rows start at `first`. mask, lent, last: see sdf_octree_points.
 
-        In pieces, which bound the temporary memory; points are independent, so results do not depend on them.
+        Chunks bound the temporary memory; points are independent, so results do not depend on the chunk size.
         """
         backend, octree, distances, count = self.backend, self.octree, self.distances, len(cells)
         piece = octree.piece(count)
@@ -191,7 +191,7 @@ class Growth:
             distances.measure(new, position, seed, distances.known(new, row, points, level))
 
     def _split(self, level: int) -> bool:
-        """Splits the marked cells of a level, coarser neighbours before them; returns whether there are any."""
+        """Splits a level's marked cells, after their coarser neighbours; returns whether any were split."""
         cells, closed, coarse = cells_to_split(self.octree, level, balanced=level > 0 and self.sample.whole)
         self._open(level, closed)
         if coarse:
@@ -201,7 +201,7 @@ class Growth:
         return self._add_children(level, self.sample.of(level, cells))
 
     def _add_children(self, level: int, cells: Array) -> bool:
-        """Splits cells, and looks at their children; returns whether there are any."""
+        """Splits cells and tests their children; returns False for no cells."""
         if len(cells) == 0:
             return False
         own, below = self.octree.levels[level], self.octree.levels[level + 1]

@@ -1,4 +1,4 @@
-"""Arrays of a field from a grown adaptive octree."""
+"""A field's arrays from a grown adaptive octree."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def assemble(
     step: float | None = None,
     why: bool = False,
 ) -> tuple[dict[str, Array], int]:
-    """The arrays of Grown for a domain with an edge of this length, and the parts of a step at most.
+    """Grown's arrays for a domain with edge `length`, and the maximum parts per step.
 
-    step: distances are rounded to such steps, and around sheets to parts of them. why: see Limits. The octree ends
-    here: what only growing needs is freed first, and the rest as soon as it is of no more use.
+    step: distances are rounded to its multiples, around sheets to its parts. why: see Limits. Consumes the octree:
+    data only used for growth is freed first, the rest after its last use.
     """
     backend, xp, points = octree.backend, octree.backend.xp, octree.points
     fine, parts = (None, 1) if step is None else fine_points(octree, criteria, step / length)
@@ -62,8 +62,8 @@ def assemble(
 
 
 def in_order(octree: Octree, corner: Array, depth: int) -> tuple[Array, Array]:
-    """Points (m,) uint32 that are corners of cells down to level `depth`, sorted by their keys (m,) uint64; and these.
-    Where the keys' last bits, all zero, have room for a place in the list, they are sorted with it."""
+    """Corners (m,) uint32 of cells down to level `depth`, sorted by key, and their sorted keys (m,) uint64. If the
+    keys' low bits, all zero, can hold a list index, it is sorted with them."""
     backend, last = octree.backend, 1 << 3 * (LATTICE_BITS - depth)
     key = backend.xp.empty(len(corner), np.uint64)
     numbered, points = len(key) <= last, {"point_key": octree.point_keys(), "corner": corner}
@@ -78,7 +78,7 @@ def in_order(octree: Octree, corner: Array, depth: int) -> tuple[Array, Array]:
 
 
 def _leaves(octree: Octree, rank: Array, why: bool) -> tuple[dict[str, Array], Array]:
-    """leaf_key, leaf_level, and leaf_cause if `why`; and whether points (m,) uint8 are corners of leaves."""
+    """leaf_key, leaf_level and, if `why`, leaf_cause; and (m,) uint8, 1 for points at leaf corners."""
     xp = octree.backend.xp
     used = xp.zeros(octree.points.count, np.uint8)
     count = 1 + sum(own.cells.count - own.families.count for own in octree.levels[1:])
@@ -90,14 +90,14 @@ def _leaves(octree: Octree, rank: Array, why: bool) -> tuple[dict[str, Array], A
 
 
 def _ranks(octree: Octree) -> Array:
-    """For each cell, level by level, how many leaves come before it along the Morton curve."""
+    """Each cell's rank, level by level: the number of leaves before it along the Morton curve."""
     backend, levels, counts = octree.backend, octree.levels, octree.cell_counts
     run, xp, cells = backend.run, backend.xp, sum(counts)
     if backend.grids:
         ranks, arrivals = xp.empty(cells, np.uint32), xp.zeros(1, np.uint32)
         run("sdf_octree_ranks", ALL_THREADS, cells=cells, octree=octree.all_levels, rank=ranks, arrivals=arrivals)
         return ranks
-    ranks = xp.ones(cells, np.uint32)  # first the leaves in each cell
+    ranks = xp.ones(cells, np.uint32)  # at first each cell's leaf count
     ends = itertools.accumulate(counts)
     rank = [ranks[end - count : end] for end, count in zip(ends, counts, strict=True)]
     for level in reversed(range(1, len(levels))):

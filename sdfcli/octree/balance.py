@@ -1,4 +1,4 @@
-"""2:1 balance of neighbouring leaves, and interpolation of hanging corners within the tolerance."""
+"""2:1 balance between neighbouring leaves, and hanging corners' interpolation within the tolerance."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from sdfcli.octree.levels import CLOSED, OPENED, OUTSIDE, SPLIT, Octree
 from sdfcli.octree.refine import Criteria
 
 COARSE = 3
-"""Flag of a level with marked cells whose neighbours are coarser; 1 and 2 are flags of cells."""
+"""Level flag: marked cells have coarser neighbours; 1 and 2 are cell flags."""
 
 PATIENCE, FARTHEST, MARGINAL = 8, 64, 0.8
-"""Rounds of splits for hanging corners before leaves ahead of a wave are split; maximum distance ahead, in leaves;
-minimum error, in tolerances, of the leaves over which a wave passes."""
+"""Rounds of hanging-corner splits before leaves ahead of a wave are split; maximum distance ahead, in leaves; minimum
+error, in tolerances, for a leaf to pass the wave on."""
 
 
 def cells_to_split(octree: Octree, level: int, balanced: bool) -> tuple[Array, Array, bool]:
-    """The opened and the closed cells (k,) uint32 to split, and whether there are coarser neighbours, which 2:1 balance
-    splits first. If balanced, these are marked on the level above."""
+    """Opened and closed cells (k,) uint32 to split, and whether 2:1 balance requires coarser neighbours to be split
+    first. If balanced, these are marked on the level above."""
     backend, cells = octree.backend, octree.levels[level].cells
     flag = backend.xp.zeros(cells.count + 1, np.uint8)
     place = octree.place(level) if balanced else {"own": octree.levels[level].args, "above": None}
@@ -31,7 +31,7 @@ def cells_to_split(octree: Octree, level: int, balanced: bool) -> tuple[Array, A
 
 
 def settle(octree: Octree, criteria: Criteria, coarsest: int) -> list[int]:
-    """`constrain` and `tighten`; where the device has kernels of all threads, by one launch."""
+    """`constrain` and `tighten`, in one launch where the device runs GRID kernels."""
     backend, points, values = octree.backend, octree.points, octree.values
     if not backend.grids:
         constrain(octree, coarsest)
@@ -59,8 +59,8 @@ def settle(octree: Octree, criteria: Criteria, coarsest: int) -> list[int]:
 def constrain(octree: Octree, coarsest: int) -> None:
     """Sets the field's values: hanging corners interpolate their coarser neighbour's, coarse levels first.
 
-    Only families that are stale (see octree/grow.h) are looked at: in the first round all, later those near splits.
-    coarsest: level of split cells above which there are none.
+    Only stale families (see octree/grow.h) are updated: all in the first round, later the ones near splits.
+    coarsest: coarsest level with new splits.
     """
     points, values, levels = octree.points, octree.values, octree.levels
     first = values.extend(points.count - values.count)
@@ -80,9 +80,9 @@ def constrain(octree: Octree, coarsest: int) -> None:
 
 
 def tighten(octree: Octree, criteria: Criteria, coarsest: int) -> list[int]:
-    """Marks the leaves whose interpolation changes their finer neighbours' corners too much; returns their levels.
+    """Marks leaves whose interpolation changes finer neighbours' corners too much; returns their levels.
 
-    Only renewed families are looked at: what others ask for, earlier rounds have split. coarsest: as for `constrain`.
+    Only renewed families are tested: earlier rounds met the others' requests. coarsest: as for `constrain`.
     """
     marked, counts = octree.backend.xp.zeros(len(octree.levels), np.uint8), octree.cell_counts
     first = sum(counts[: coarsest + 1])
@@ -103,10 +103,10 @@ def tighten(octree: Octree, criteria: Criteria, coarsest: int) -> list[int]:
 def run_ahead(
     octree: Octree, criteria: Criteria, level: int, rounds: int, open_cells: Callable[[int, Array], None]
 ) -> None:
-    """Marks more leaves of a level to split for hanging corners.
+    """Marks more leaves on a level to split for hanging corners.
 
-    Where many leaves barely meet the tolerance, each split forces that of its neighbour: a wave, one leaf per round.
-    After some rounds leaves ahead of it are split, at a distance that doubles each time.
+    Where many leaves barely meet the tolerance, each split forces the neighbour's: a wave, one leaf per round. After
+    PATIENCE rounds, leaves ahead of the wave are split, up to a distance doubled in each round.
     """
     if rounds <= PATIENCE:
         return
@@ -129,5 +129,5 @@ def run_ahead(
 
 
 def _for_tolerance(requests: Array) -> Array:
-    """Where requests (n,) are not for sheets alone."""
+    """Mask of requests (n,) not due to sheets alone."""
     return (requests > 0) & (requests != int(Cause.SHEET))

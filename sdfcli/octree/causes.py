@@ -1,4 +1,4 @@
-"""Why a leaf is there: the test that split its parent, in one byte a leaf."""
+"""Leaf causes: the test that split the parent, one byte per leaf."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Cause(IntEnum):
-    """The first test that split a cell; enum Cause of kernels/octree/levels.h."""
+    """First test that requested a cell's split; enum Cause in kernels/octree/levels.h."""
 
     ROOT = 0
     ERROR = 1
@@ -37,31 +37,31 @@ WORDS = {
     Cause.HANGING: "hanging corners",
     Cause.WAVE: "ahead of a wave",
 }
-"""What split the parent, for tables and legends."""
+"""Descriptions for tables and legends."""
 JUMP = int(C.CAUSE_JUMP)
-"""Bit beside the cause: the leaf was left coarse at a jump of the sign."""
+"""Flag bit added to the cause: the leaf was left coarse at a sign jump."""
 JUMP_WORDS = "left at a sign jump"
 
 
 def required(leaf_cause: Bytes | None) -> Bytes:
-    """The bytes of a field. Raises InputError where it stores none."""
+    """Returns a field's cause bytes. Raises InputError if it stores none."""
     if leaf_cause is None:
         raise InputError("the field stores no causes; build it with --why (in Python why=True)")
     return leaf_cause
 
 
 def causes_of(leaf_cause: Bytes) -> Bytes:
-    """The causes (n,), without the bit."""
+    """Causes (n,) without the flag bit."""
     return np.asarray(leaf_cause & np.uint8(JUMP ^ 0xFF))
 
 
 def is_known(leaf_cause: Bytes) -> bool:
-    """Whether all bytes (n,) are a cause, with or without the bit."""
+    """Whether all bytes (n,) are causes, with or without the flag bit."""
     return bool((causes_of(leaf_cause) <= max(Cause)).all())
 
 
 def counts(leaf_cause: Bytes) -> dict[str, int]:
-    """The number of leaves by cause, in small letters, all causes; and `jump`, those of them with the bit."""
+    """Leaf counts by lower-case cause name, for all causes, and `jump`: leaves with the flag bit."""
     found: Any = np.bincount(causes_of(leaf_cause), minlength=len(Cause)).tolist()
     named = {cause.name.lower(): found[cause] for cause in Cause}
     return {**named, "jump": int(np.count_nonzero(leaf_cause & JUMP))}

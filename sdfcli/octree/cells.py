@@ -1,4 +1,4 @@
-"""Octrees as sorted lists of split cells: their leaves, and the ownership of their points."""
+"""Octrees as sorted lists of split cells: leaves and point ownership."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from sdfcli.backend import Array, Backend, C
 
 NONE = C.NONE
 POINTS = 27
-"""Points of a split cell: the corners of its children."""
+"""Points per split cell: its children's corners."""
 KIN = C.CENTRE + 2
-"""Links of a split cell, as in octree/cells.h."""
+"""Links per split cell, as in octree/cells.h."""
 
 
 class SplitCells:
-    """The cells above level `depth` that contain two or more of sorted Morton codes (n,) uint64.
+    """Cells above level `depth` that contain two or more of sorted Morton codes (n,) uint64.
 
-    The count is started on construction, and read by `cells`, so that other work can overlap.
+    Construction starts the count and `cells` reads it, so other work can overlap.
 
     A cell is its Morton code on the lattice, shifted by 4 bits, plus its level (geometry/lattice.h). A cell contains
-    two codes where two adjacent ones share its prefix, so all levels are found in one pass.
+    two codes if two adjacent codes share its prefix, so one pass finds all levels.
     """
 
     def __init__(self, backend: Backend, keys: Array, depth: int) -> None:
@@ -31,7 +31,7 @@ class SplitCells:
         self._count = backend.copy_async(self._end[-1:])
 
     def cells(self) -> Array:
-        """The split cells (s,) uint64, sorted."""
+        """Sorted split cells (s,) uint64."""
         cell = self._backend.xp.empty(int(self._count().sum()), np.uint64)
         arrays = {"keys": self._keys, "end": self._end, "cell": cell}
         self._backend.run("sdf_split_cells", len(self._end), depth=self.depth, **arrays)
@@ -39,13 +39,13 @@ class SplitCells:
 
 
 def split_cells(backend: Backend, keys: Array, depth: int) -> Array:
-    """The split cells (s,) uint64; see `SplitCells`."""
+    """Split cells (s,) uint64; see `SplitCells`."""
     return SplitCells(backend, keys, depth).cells()
 
 
 def leaves_of(backend: Backend, cell: Array) -> tuple[Array, Array, Array]:
-    """The leaves of an octree with these split cells, in Morton order: keys (n,) uint64 on the lattice, levels (n,)
-    uint8, and child numbers (n,) uint32: 8 x split cell + octant."""
+    """An octree's leaves from its split cells, in Morton order: keys (n,) uint64 on the lattice, levels (n,) uint8, and
+    child indices (n,) uint32: 8 x split cell + octant."""
     xp = backend.xp
     n = 7 * len(cell) + 1
     new = xp.empty if len(cell) else xp.zeros  # the root alone
@@ -63,11 +63,11 @@ def leaves_of(backend: Backend, cell: Array) -> tuple[Array, Array, Array]:
 
 
 class OwnedPoints:
-    """Owners of the 27 points of split cells (s,) above level `depth`.
+    """Ownership of the split cells' 27 points; cells (s,) above level `depth`.
 
-    kin  (15, s) uint32: each cell's neighbours towards the origin, its parent, and its points (octree/cells.h).
-    end  (depth, s) uint32: prefix sums, over all rows, of the number of points that each cell owns, in the row of its
-         level. The copy of the levels' ends is started on construction.
+    kin  (15, s) uint32: each cell's neighbours towards the origin, parent, and owned points (octree/cells.h).
+    end  (depth, s) uint32: prefix sums, over all rows, of owned points per cell, in the row of its level. Construction
+         starts copying the levels' ends.
     """
 
     def __init__(self, backend: Backend, cell: Array, depth: int) -> None:
@@ -78,6 +78,6 @@ class OwnedPoints:
         self._ends = backend.copy_async(self.end[:, -1:])
 
     def ends(self) -> list[int]:
-        """The number of points owned down to each level of split cells."""
+        """Cumulative owned point counts by split cells' level."""
         ends: list[int] = self._ends().ravel().tolist()
         return ends

@@ -1,4 +1,4 @@
-"""Corners of an octree: their keys, their order, and the corners of its leaves."""
+"""Octree corners: keys, order, and each leaf's corners."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from sdfcli.spatial.morton import LATTICE_BITS, MORTON_BITS
 
 @dataclass(frozen=True)
 class Corners:
-    """The corners of an octree: first those of the domain, then those that split cells add, by level and cell.
+    """An octree's corners: the domain's, then the corners added by split cells, by level and cell.
 
-    cell      (s,) uint64: the split cells; see `SplitCells`.
-    point     (s, 27) uint32: corners at the points of the split cells, x fastest.
+    cell      (s,) uint64: split cells; see `SplitCells`.
+    point     (s, 27) uint32: corners at the split cells' points, x fastest.
     position  (m, 3) float32 in the unit cube.
-    near      (m,) uint32: for each corner one nearby of a coarser level, 0xffffffff for those of the domain.
-    code      (m,): Morton codes on the lattice of 2^20 without the low bits that are 0 down to level `depth`; uint32
-              where that suffices, which is sorted twice as fast as uint64.
-    ends      end of the corners of each level of split cells.
+    near      (m,) uint32: a nearby corner on a coarser level; 0xffffffff for the domain's corners.
+    code      (m,): Morton codes on the lattice of 2^20 without the low bits, which are 0 down to level `depth`; uint32
+              where sufficient, as it sorts twice as fast as uint64.
+    ends      end of the corners by the split cells' level.
     """
 
     cell: Array
@@ -37,7 +37,7 @@ class Corners:
 
 
 def root_positions(backend: Backend) -> Array:
-    """Corners (8, 3) float32 of the domain, x fastest."""
+    """The domain's corners (8, 3) float32, x fastest."""
     return backend.from_host(np.arange(8)[:, None] >> np.arange(3) & 1, np.float32)
 
 
@@ -53,7 +53,7 @@ def _points(backend: Backend, owned: OwnedPoints, **arrays: Array | None) -> Non
 
 
 def _codes(code: Array, depth: int) -> dict[str, Any]:
-    """Kernel arguments of the corners' codes."""
+    """Kernel arguments for the corners' codes."""
     short = code.dtype == np.uint32
     low_bits = 3 * (LATTICE_BITS - depth)
     return {"low_bits": low_bits, "short_code": code if short else None, "code": None if short else code}
@@ -64,7 +64,7 @@ def _code_type(depth: int) -> Any:
 
 
 def corners_of(backend: Backend, owned: OwnedPoints) -> Corners:
-    """The corners of an octree, from the points of its split cells."""
+    """An octree's corners from its split cells' points."""
     xp, cell, depth = backend.xp, owned.cell, owned.depth
     point, kind = xp.empty((len(cell), POINTS), np.uint32), _code_type(depth)
     if len(cell) == 0:
@@ -78,7 +78,7 @@ def corners_of(backend: Backend, owned: OwnedPoints) -> Corners:
 
 
 def cell_corners(backend: Backend, cell: Array, depth: int) -> Array:
-    """Sorted keys (m,) uint64 of the corners of an octree with these split cells, all above level `depth`."""
+    """Sorted corner keys (m,) uint64 of an octree with these split cells, all above level `depth`."""
     if len(cell) == 0:
         return root_keys(backend)
     owned = OwnedPoints(backend, cell, depth)
@@ -90,7 +90,7 @@ def cell_corners(backend: Backend, cell: Array, depth: int) -> Array:
 
 
 def sort_corners(backend: Backend, corners: Corners) -> tuple[Array, Array]:
-    """Sorted keys (m,) uint64 of the corners, and each corner's index (m,) uint32 in them. Sorts the codes in place."""
+    """Sorted corner keys (m,) uint64, and each corner's index (m,) uint32 in them. Sorts the codes in place."""
     xp, code = backend.xp, corners.code
     key, place = xp.empty(len(code), np.uint64), xp.empty(len(code), np.uint32)
     arrays = {"order": backend.sort(code), "corner_key": key, "place": place, **_codes(code, corners.depth)}
@@ -101,7 +101,7 @@ def sort_corners(backend: Backend, corners: Corners) -> tuple[Array, Array]:
 def place_corners(
     backend: Backend, place: Array, distance: Array, slot: Array, triangle_id: Array
 ) -> tuple[Array, Array]:
-    """Values of corners in Morton order: distances (m,) float32, and faces (m,) uint32 of the slots (m,)."""
+    """Corner values in Morton order: distances (m,) float32, and the slots' face ids (m,) uint32."""
     placed, nearest = backend.xp.empty(len(place), np.float32), backend.xp.empty(len(place), np.uint32)
     arrays = {"place": place, "distance": distance, "slot": slot, "triangle_id": triangle_id}
     backend.run("sdf_corner_placed", len(place), placed_distance=placed, nearest=nearest, **arrays)
@@ -109,8 +109,8 @@ def place_corners(
 
 
 def leaf_corners_of(backend: Backend, leaf_child: Array, point: Array, place: Array) -> Array:
-    """Indices (n, 8) uint32 of the leaves' corners in Morton order. leaf_child: (n,), of `leaves_of`; point: of
-    Corners; place: of `sort_corners`."""
+    """Indices (n, 8) uint32 of the leaves' corners in Morton order. leaf_child: (n,), from `leaves_of`; point: from
+    Corners; place: from `sort_corners`."""
     if len(point) == 0:
         return backend.xp.arange(8, dtype=np.uint32)[None]
     leaf_corner = backend.xp.empty((len(leaf_child), 8), np.uint32)
@@ -120,14 +120,14 @@ def leaf_corners_of(backend: Backend, leaf_child: Array, point: Array, place: Ar
 
 
 def corner_keys(backend: Backend, leaf_key: Array, leaf_level: Array) -> Array:
-    """Sorted keys (m,) uint64 of the corners of an octree's leaves."""
+    """An octree's sorted leaf corner keys (m,) uint64."""
     keys = leaf_key << np.uint64(3 * (MORTON_BITS - LATTICE_BITS))
     depth = int(leaf_level.max())
     return cell_corners(backend, split_cells(backend, keys, depth), depth)
 
 
 def leaf_corners(backend: Backend, leaf_key: Array, leaf_level: Array, corner_key: Array) -> Array:
-    """Indices (n, 8) uint32 of the leaves' corners in the sorted keys; NONE for a missing one."""
+    """The leaf corners' indices (n, 8) uint32 in the sorted keys; NONE: missing."""
     leaf_corner = backend.xp.empty((len(leaf_key), 8), np.uint32)
     backend.run(
         "sdf_field_corners",
@@ -142,15 +142,16 @@ def leaf_corners(backend: Backend, leaf_key: Array, leaf_level: Array, corner_ke
 
 
 def corner_order(backend: Backend, corner_key: Array) -> tuple[Array, Array]:
-    """Indices (m,) uint32 of sorted corners by level, each level in Morton order, and the end (21,) uint32 of each
-    level. A corner's level is the coarsest whose cells have it."""
+    """Indices (m,) uint32 of sorted corners by level, each level in Morton order, and the levels' ends (21,) uint32. A
+    corner's level is the coarsest level with a cell that has it."""
     level = backend.xp.empty(len(corner_key), np.uint8)
     backend.run("sdf_corner_level", len(corner_key), corner_key=corner_key, level=level)
     return backend.counting_sort(level, LATTICE_BITS + 1)
 
 
 def by_level(backend: Backend, corner_key: Array) -> Iterator[tuple[int, int, Array]]:
-    """Corners by level: the number of corners before, the level, and indices (k,) uint32 in Morton order."""
+    """Yields, by level: the number of preceding corners, the level, and its corners' indices (k,) uint32 in Morton
+    order."""
     order, ends = corner_order(backend, corner_key)
     for level, (first, last) in enumerate(itertools.pairwise([0, *backend.to_host(ends).tolist()])):
         if last > first:

@@ -1,4 +1,4 @@
-"""(c) The density-driven octree of the thesis: cells that contain a node of the BVH are split."""
+"""(c) Density-driven octree of the thesis: cells that contain a BVH node are split."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from sdfcli.scene import Scene
 from sdfcli.spatial.morton import Order
 
 LEAF_BYTES, TRIANGLE_BYTES, LARGER_TREE_BYTES = 125, 80, 170
-"""Bytes of a leaf with its share of the corners; of a triangle in the queries' tree, with what signs need beyond it,
-where trees are kept together; and in the larger of the trees, where one is kept at a time."""
+"""Bytes per leaf with its share of the corners; per triangle in the query tree and the signs' data, where all trees are
+stored together; per triangle in the larger tree, where only one is stored at once."""
 MOST_LEAVES = (1 << 29) - 1
-"""Kernels count the corners of all leaves in 32 bits."""
+"""Kernels count leaf corners in 32 bits."""
 
 
 def bvh_octree(backend: Backend, order: Order, depth: int, most_memory: int | None = None) -> Corners:
     """The octree down to level `depth` over triangles in Morton order (the thesis, section 2.3).
 
-    A cell contains a node of the radix tree where two triangles adjacent in Morton order share the cell's prefix, so
-    the split cells follow from the sorted codes, without a traversal of the tree.
+    A cell contains a radix tree node if two triangles adjacent in Morton order share the cell's prefix, so the split
+    cells follow from the sorted codes, without a tree traversal.
 
-    Raises OutOfMemoryError where the corners do not fit into most_memory bytes of the device.
+    Raises OutOfMemoryError if the corners do not fit into most_memory bytes on the device.
     """
     return corners_of(backend, points_of(backend, SplitCells(backend, order.keys, depth), most_memory))
 
 
 def bytes_for(backend: Backend, leaves: int, triangles: int) -> int:
-    """Bytes of the octree with its trees at most, beyond the triangles in Morton order."""
+    """Maximum bytes of the octree with its trees, in addition to the triangles in Morton order."""
     return LEAF_BYTES * leaves + (LARGER_TREE_BYTES if backend.memory.scarce else TRIANGLE_BYTES) * triangles
 
 
 def points_of(backend: Backend, splits: SplitCells, most_memory: int | None = None) -> OwnedPoints:
-    """The points of these split cells; see `bvh_octree`."""
+    """The split cells' points; see `bvh_octree`."""
     cell, depth = splits.cells(), splits.depth
     leaves = 7 * len(cell) + 1
     if leaves > MOST_LEAVES:
@@ -49,9 +49,9 @@ def points_of(backend: Backend, splits: SplitCells, most_memory: int | None = No
 
 
 def build(scene: Scene, limits: Limits, progress: Progress | None = None, busy: Busy = lambda: None) -> Grown:
-    """The octree with signed distances at its corners; see grown.py. Of the limits it reads depth, memory and length.
+    """Builds the octree with signed distances at its corners; see grown.py. Uses the limits' depth, memory and length.
 
-    Raises OutOfMemoryError where it does not fit.
+    Raises OutOfMemoryError if it does not fit.
     """
     scene.make_room()
     arrays = measured(scene, lambda: bvh_octree(scene.backend, scene.order, limits.depth, limits.most_memory))
@@ -60,8 +60,8 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None, busy: 
 
 
 def measured(scene: Scene, make_corners: Callable[[], Corners]) -> dict[str, Array]:
-    """The octree with these corners, as the arrays of Grown; distances in edges of the domain."""
-    # Corners take most of a build's memory: arrays are made late and freed early.
+    """Grown's arrays for an octree with these corners; distances in domain edges."""
+    # Corners take most of a build's memory: arrays are created late and freed early.
     backend, order = scene.backend, scene.order
     tree = make_corners()
     with scene.stages("query", backend):

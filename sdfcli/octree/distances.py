@@ -11,11 +11,11 @@ from sdfcli.sign.propagate import KnownSigns
 
 
 class ExactDistances:
-    """Measures points, by number, into the columns of an octree's `points`.
+    """Measures points, by index, into the columns of an octree's `points`.
 
     order    the triangles.
-    queries  the number of distances measured so far.
-    seeds    number of candidate slots per point.
+    queries  distances measured so far.
+    seeds    candidate slots per point.
     """
 
     def __init__(self, scene: Scene, points: GrowableTable) -> None:
@@ -24,7 +24,7 @@ class ExactDistances:
 
     @property
     def args(self) -> Group:
-        """The points, and the triangles nearest to them, as kernels take them."""
+        """Kernel arguments: the points and their nearest triangles."""
         points, order = self._points, self.order
         if not points.groups:
             points.groups["points"] = self._scene.backend.group(
@@ -50,8 +50,8 @@ class ExactDistances:
             return self._scene.nearest(position, seed)
 
     def measure(self, first: int, position: Array, seed: Array | None = None, known: KnownSigns | None = None) -> None:
-        """Writes the exact signed distances of points from number `first`, at positions (m, 3). known: signs of points
-        of the same cells; None for the root's corners."""
+        """Writes exact signed distances of points from index `first`, at positions (m, 3). known: signs of the same
+        cells' points; None for the root's corners."""
         backend, points, part = self._scene.backend, self._points, slice(first, first + len(position))
         distance, slot = self.nearest(position, seed)
         with self._scene.stages("sign", backend):
@@ -72,7 +72,7 @@ class ExactDistances:
         )
 
     def known(self, first: int, row: Array, points: Array, level: int) -> KnownSigns:
-        """The signs of older points for new ones, from number `first` on. row: (m,), of the opened cells that own
-        these, on a level whose opened cells have points (rows, 27)."""
+        """Signs of older points, for new points from index `first`. row: (m,), rows of the new points' owners; points:
+        (rows, 27), the points of the level's opened cells."""
         clear = self._points.clear if self._signer.caps else None
         return KnownSigns(first, row, points, 0.5 ** (level + 1), self._points.signed, clear)

@@ -1,4 +1,4 @@
-"""Limits and Grown: input and result of both octrees."""
+"""Limits and Grown: input and output of both octree builders."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from sdfcli.octree.quantise import step_for
 from sdfcli.params import BuildParams
 
 Busy = Callable[[], object]
-"""Called now and then when the device is busy for a while, and the host is not."""
+"""Called while the host waits for the device."""
 Progress = Callable[[str], None]
 """Called with a short description when a stage begins."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of an octree. Lengths are in edges of the domain, except `length`, its edge, and `step`.
+    """Octree limits. Lengths are in domain edges, except `length`, the domain's edge, and `step`.
 
     depth        finest level for the tolerance.
     tolerance    maximum error within `band` of the surface; outside it grows with the distance.
     thin         thickness down to which sheets keep both sides, up to level `thin_depth`; 0: no such criterion.
-    step         quantisation step of the distances, in the mesh's units; None: no quantisation.
+    step         quantisation step of the distances, in mesh units; None: no quantisation.
     most_memory  maximum bytes on the device, above which OutOfMemoryError is raised; None: no limit.
-    why          whether the leaves' causes are returned, which the adaptive octree knows.
+    why          return the leaves' causes (adaptive octree only).
     """
 
     depth: int
@@ -41,7 +41,7 @@ class Limits:
     def of(
         params: BuildParams, diagonal: float, length: float, most_memory: int | None = None, why: bool = False
     ) -> Limits:
-        """For a mesh with this diagonal in a domain with this edge."""
+        """Limits for a mesh diagonal and a domain edge `length`."""
         scale = diagonal / length
         return Limits(
             depth=params.depth_limit(scale),
@@ -58,17 +58,17 @@ class Limits:
 
 @dataclass(frozen=True)
 class Grown:
-    """An octree with signed distances, on the device where it was built.
+    """An octree with signed distances, on the device that built it.
 
-    arrays         leaf_key, leaf_level, corner_key, distance, nearest of a Field; leaf_corner (n, 8) uint32; and, where
-                   step is not None, steps (m,) int32: what `octree.quantise.quantise` stores of the distances; with
-                   Limits.why, leaf_cause (n,) uint8: see causes.py.
-    step, parts    those of the Field.
-    queries        number of exact distances.
-    working_bytes  peak bytes of the octree, without the trees over the triangles.
-    jump_leaves    number of leaves left coarse at a jump of the sign.
-    sheet_leaves   number of leaves for sheets.
-    thinnest_kept  minimum thickness of kept sheets, in edges of the domain; None where they are not tested.
+    arrays         leaf_key, leaf_level, corner_key, distance, nearest as in Field; leaf_corner (n, 8) uint32; if step
+                   is not None, steps (m,) int32: residuals from `octree.quantise.quantise`; with Limits.why, leaf_cause
+                   (n,) uint8: see causes.py.
+    step, parts    as in Field.
+    queries        exact distances measured.
+    working_bytes  the octree's peak bytes, without the trees over the triangles.
+    jump_leaves    leaves left coarse at a sign jump.
+    sheet_leaves   leaves for sheets.
+    thinnest_kept  minimum thickness of kept sheets, in domain edges; None if not tested.
     """
 
     arrays: dict[str, Array]

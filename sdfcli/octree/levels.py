@@ -1,4 +1,4 @@
-"""The cells of an adaptive octree level by level, and the points at their corners and those of their children."""
+"""Adaptive octree cells by level, and the points at the corners of cells and their children."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from sdfcli.octree.corners import root_keys
 
 OUTSIDE = C.OUTSIDE
 CLOSED, OPENING, OPENED, JUMP, SPLIT = range(5)
-"""States of a cell; JUMP: a leaf at a jump of the sign."""
+"""Cell states; JUMP: a leaf at a sign jump."""
 PIECE, PIECES = 1 << 15, 8
-"""Minimum cells whose points are made together, and the number of pieces from which on there are more in each."""
+"""Minimum cells per chunk of new points, and the maximum number of such chunks before chunks grow."""
 OPENED_SHARE = 3
-"""Of the eight children of a split cell, those that are opened, for which there is room."""
+"""Expanded children reserved per split cell."""
 LARGE = 1 << 23
-"""Minimum bytes of an array for which cached memory is released before it grows."""
+"""Minimum array size in bytes for releasing cached memory before it grows."""
 
 
 class GrowableTable:
-    """Arrays of one length that grow together; each is an attribute, a view of the current length.
+    """Arrays of equal length that grow together; each is an attribute, a view of the current length.
 
-    A column is (dtype, shape of an entry). New entries are uninitialised. Where a table grows, it has room for `spare`
-    more, which a kernel may add, and at first for twice that.
+    A column is (dtype, entry shape). New entries are uninitialised. Growth reserves capacity for `spare` more entries,
+    which a kernel may add; the first allocation reserves twice that.
 
-    count   number of entries.
-    room    number of entries for which there is room.
-    groups  arguments of kernels that hold columns: emptied before these move, or are freed.
+    count   entry count.
+    room    capacity in entries.
+    groups  kernel arguments that hold columns; cleared before columns move or are freed.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class GrowableTable:
         self.groups, self._names, self._spare = groups, tuple(columns), spare
         self._backend, self._memory = backend, backend.memory
         self._kinds = columns
-        self._room: dict[str, Array] = {}  # made when the first entries come
+        self._room: dict[str, Array] = {}  # created with the first entries
         self._cut: dict[str, Array] = {}
         self.count, self.room = 0, 0
 
@@ -52,25 +52,25 @@ class GrowableTable:
         return self._cut[name]
 
     def whole(self, name: str) -> Array:
-        """A column with all entries for which there is room."""
+        """A column at full capacity."""
         return self._room[name][: self.room]
 
     def columns(self) -> dict[str, Array | None]:
-        """The columns by name, None for those that were dropped, or are not there yet. With all that there is room for,
-        unless lengths are checked: to cut them takes time."""
+        """The columns by name; None: dropped, or not created yet. At full capacity unless lengths are checked, as
+        slicing takes time."""
         if CHECK:
             return {name: getattr(self, name) if name in self._room else None for name in self._names}
         return {name: self._room.get(name) for name in self._names}
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all columns, and of their spare entries where these take memory."""
+        """Bytes of all columns, with spare entries where these take memory."""
         if self._memory.scarce:
             return sum(int(room.nbytes) for room in self._room.values())
         return sum(int(room[: self.count].nbytes) for room in self._room.values())
 
     def has(self, name: str) -> bool:
-        """Whether there is such a column, and it was not dropped."""
+        """Whether a column exists and was not dropped."""
         return name in self._kinds
 
     def drop(self, *names: str) -> None:
@@ -82,7 +82,7 @@ class GrowableTable:
             self._room.pop(name, None)
 
     def extend(self, more: int) -> int:
-        """Adds entries; returns the index of the first."""
+        """Adds entries; returns the first one's index."""
         first = self.count
         if first + more > self.room:
             self.reserve(more + self._spare)
@@ -90,7 +90,7 @@ class GrowableTable:
         return first
 
     def reserve(self, more: int) -> None:
-        """Makes room for more entries."""
+        """Reserves capacity for more entries."""
         count = self.count + more
         if count <= self.room:
             return
@@ -111,24 +111,24 @@ class GrowableTable:
         self.room = min(len(room) for room in self._room.values())
 
     def counted(self, count: int) -> None:
-        """Sets the number of entries, where a kernel has added some."""
+        """Sets the entry count after a kernel added entries."""
         self._cut.clear()
-        if CHECK:  # groups know the lengths of arrays only where these are checked
+        if CHECK:  # groups hold array lengths only where these are checked
             self.groups.clear()
         self.count = count
 
 
 class Level:
-    """The cells of one size, see octree/levels.h.
+    """Cells of one level; see octree/levels.h.
 
     cells     row (index among the opened cells, or NONE), state, split_request (a Cause).
     families  sibling groups of eight cells: parent, its Morton key, and stale (see balance.py).
     rows      opened cells: cell, child (family of its children, or NONE), around (the eight families that contain all
-              neighbours, by the axes along which they differ from the cell's own), points (27).
+              neighbours, indexed by the axes along which they differ from the cell's own), points (27).
     """
 
     def __init__(self, backend: Backend, number: int, visited: int = 0) -> None:
-        """number: the root's level is 0. visited: as for Octree."""
+        """number: the level; 0: root. visited: as for Octree."""
         self._backend, self._number = backend, number
         self._groups: dict[str, Group] = {}
         self.cells = GrowableTable(
@@ -154,7 +154,7 @@ class Level:
 
     @property
     def args(self) -> Group:
-        """The level as kernels take it."""
+        """The level's kernel arguments."""
         if not self._groups:
             columns = {**self.families.columns(), **self.cells.columns(), **self.rows.columns()}
             self._groups["level"] = self._backend.group("Level", level=self._number, **columns)
@@ -162,24 +162,23 @@ class Level:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the level."""
+        """The level's bytes."""
         return self.cells.nbytes + self.families.nbytes + self.rows.nbytes
 
 
 class Octree:
-    """The levels, and their points, the root's corners first.
+    """All levels and their points, the root's corners first.
 
-    points   signed (distance), slot (of the nearest triangle), gradient (where memory is scarce, while they are few),
-             and clear where the surface has caps (see KnownSigns).
-    values   value (the field's), and hanging (1 for hanging corners); the points that balance.py has seen.
+    points   signed (distance), slot (of the nearest triangle), gradient (where memory is scarce: only for few points),
+             and clear if the surface has caps (see KnownSigns).
+    values   value (the field's) and hanging (1: hanging corner), for the points that balance.py has processed.
     """
 
     def __init__(
         self, backend: Backend, depth: int, capped: bool, visited: int = 0, gradients: int = 0, most_piece: int = 0
     ) -> None:
-        """visited: cells to split for which visits keep room, see visits.py. gradients: maximum
-        points whose gradients are kept where memory is scarce; of more they are worked out each time. most_piece: see
-        budget.py."""
+        """visited: capacity for visits, in cells to split; see visits.py. gradients: maximum points with stored
+        gradients where memory is scarce; for more points they are recomputed on each use. most_piece: see budget.py."""
         self.backend, self.capped, self.visited = backend, capped, visited
         self._gradients, self._most_piece = gradients, most_piece
         self.levels = [Level(backend, number, visited) for number in range(depth + 1)]
@@ -192,26 +191,25 @@ class Octree:
             gradient=(np.float32, (3,)),
             **({"clear": (np.float32, ())} if capped else {}),
         )
-        self._known: tuple[bytes, Any] = b"", None  # all levels, as kernels read them
+        self._known: tuple[bytes, Any] = b"", None  # table of all levels, and its kernel arguments
         self.values = GrowableTable(backend, {}, 0, value=(np.float32, ()), hanging=(np.uint8, ()))
 
     def piece(self, cells: int) -> int:
-        """Of so many cells, those whose points are made together: temporary memory stays a part of what is kept."""
+        """Cells per chunk of new points, for `cells` cells in all: keeps temporary memory a fraction of stored data."""
         return max(PIECE, min(self._most_piece, cells // PIECES))
 
     def add_to_points(self, more: int) -> None:
-        """Called before more points come."""
+        """Called before points are added."""
         if self.backend.memory.scarce and self.points.count + more > self._gradients:
             self.points.drop("gradient")
 
     def place(self, level: int) -> dict[str, Group | None]:
-        """Where the cells of a level lie, and which points are their corners: the level, and the one above, None for
-        the root's."""
+        """Kernel arguments for cell positions and corner points: the level, and the level above (None for the root)."""
         return {"own": self.levels[level].args, "above": self.levels[level - 1].args if level else None}
 
     @property
     def all_levels(self) -> Group:
-        """All levels, as they are now, for kernels that do all cells, or all rows."""
+        """All levels in their current state, for kernels over all cells or rows."""
         entries, cells, rows = [bytes(argument_group("LevelEntry").size)], 0, 0
         for own in self.levels:
             held = own.args if own.cells.count else None
@@ -225,7 +223,7 @@ class Octree:
         return found
 
     def neighbours(self, level: int, cells: Array) -> Array:
-        """Those of opened cells (k,) uint32: (k, 27) uint32, x fastest; NONE where cells are coarser, OUTSIDE."""
+        """Neighbours (k, 27) uint32 of opened cells (k,) uint32, x fastest; NONE: coarser; OUTSIDE: off the domain."""
         own, xp = self.levels[level], self.backend.xp
         at = np.arange(27)[:, None] // (1, 3, 9) % 3
         sides, toward = (self.backend.from_host(bits @ (1, 2, 4), np.uint32) for bits in (at != 1, at == 2))
@@ -237,7 +235,7 @@ class Octree:
         return found
 
     def point_keys(self) -> Array:
-        """Keys (m,) uint64 of the points on the lattice of 2^20."""
+        """The points' keys (m,) uint64 on the lattice of 2^20."""
         key = self.backend.xp.empty(self.points.count, np.uint64)
         key[:8] = root_keys(self.backend)
         rows = sum(own.rows.count for own in self.levels)
@@ -246,17 +244,17 @@ class Octree:
 
     @property
     def depth(self) -> int:
-        """The finest level with cells."""
+        """Finest level with cells."""
         return sum(own.cells.count > 0 for own in self.levels) - 1
 
     @property
     def cell_counts(self) -> list[int]:
-        """The number of cells on each level."""
+        """Cell counts by level."""
         return [own.cells.count for own in self.levels]
 
     def jump_and_sheet_leaves(self) -> Callable[[], tuple[int, int]]:
-        """Begins to count the leaves left coarse at a jump of the sign, and those for sheets, less those for balance.
-        The returned function waits for the two numbers."""
+        """Starts counting leaves left coarse at a sign jump, and leaves for sheets, without splits for their balance.
+        The returned function waits for both counts."""
         counts = self.backend.xp.zeros(2, np.uint32)
         self.backend.run("sdf_octree_counts", sum(self.cell_counts), octree=self.all_levels, counts=counts)
         counted = self.backend.copy_async(counts)
@@ -269,5 +267,5 @@ class Octree:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the grown octree."""
+        """The grown octree's bytes."""
         return self.points.nbytes + self.values.nbytes + sum(own.nbytes for own in self.levels)

@@ -1,9 +1,9 @@
-"""Quantisation of a field's distances at corners, by level.
+"""Quantisation of a field's corner distances, by level.
 
-A corner in the middle of an edge, a face or a cell of the level above is predicted by the mean of the corners around
-it, and the residual is rounded to a multiple of a step. Predictions use restored distances, so errors do not add up,
-and interpolated corners keep the mean. Progressive coding from coarse to fine, as in the adaptively sampled distance
-fields of Frisken et al. (2000), section 4.
+A corner at the centre of an edge, a face or a cell of the level above is predicted by the mean of the corners around
+it, and the residual is rounded to a multiple of a step. Predictions use restored distances, so errors do not
+accumulate, and interpolated corners keep the mean. Progressive coding from coarse to fine, as in adaptively sampled
+distance fields (Frisken et al. 2000, section 4).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from sdfcli.octree.corners import by_level
 
 STEPS_PER_TOLERANCE = 8
 LEAST_STEP = 2.0**-24
-"""Minimum step, in edges of the domain: the resolution of distances in float32."""
+"""Minimum step, in domain edges: the resolution of float32 distances."""
 LEAST_NORMAL = 1e-20
-"""Minimum step: below, the last bits of distances would be denormal, which devices flush to zero and readers do not."""
+"""Minimum step: below, the last bits of distances are denormal, flushed to zero by devices but not by readers."""
 
 
 def step_for(tolerance: float, length: float) -> float | None:
-    """The quantisation step for a tolerance and a domain's edge, in the mesh's units; None: no quantisation."""
+    """Quantisation step for a tolerance and a domain edge, all in mesh units; None: no quantisation."""
     step = max(tolerance / STEPS_PER_TOLERANCE, LEAST_STEP * length)
     return step if step >= LEAST_NORMAL else None
 
@@ -29,9 +29,9 @@ def step_for(tolerance: float, length: float) -> float | None:
 def quantise(
     backend: Backend, corner_key: Array, distance: Array, step: float, hanging: Array | None = None
 ) -> tuple[Array, Array]:
-    """The quantised distances (m,) float32, and their residuals (m,) int32 in steps, sorted by level.
+    """Quantised distances (m,) float32, and their residuals (m,) int32 in steps, sorted by level.
 
-    hanging: (m,) uint8, 1 where a corner takes the mean of those around it. Others keep their sign, and change by at
+    hanging: (m,) uint8, 1: the corner takes the mean of the corners around it. Others keep their sign and change by at
     most half a step, or by less than one step where rounding would change the sign.
     """
     xp = backend.xp
@@ -50,7 +50,7 @@ def quantise(
 
 
 def restore(backend: Backend, corner_key: Array, residual: Array, step: float) -> Array:
-    """The distances (m,) float32 from the residuals (m,) int32 of `quantise`."""
+    """Distances (m,) float32 from the residuals (m,) int32 of `quantise`."""
     distance = backend.xp.empty(len(corner_key), np.float32)
     for first, level, corner in by_level(backend, corner_key):
         backend.run(
@@ -65,6 +65,6 @@ def restore(backend: Backend, corner_key: Array, residual: Array, step: float) -
 def corner_level_group(
     backend: Backend, corner_key: Array, level: int, corner: Array, step: float, value: Array
 ) -> Group:
-    """Kernel arguments: corners (k,) uint32 of one level; keys and values (m,) of all corners."""
+    """Kernel arguments: one level's corners (k,) uint32; all corners' keys and values (m,)."""
     known = {"corners": len(corner_key), "corner_key": corner_key, "value": value}
     return backend.group("CornerLevel", level=level, corner=corner, step=step, **known)

@@ -1,4 +1,4 @@
-"""Criteria: the tests for cells of an adaptive octree to open and to split."""
+"""Criteria: tests for opening and splitting cells of an adaptive octree."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from sdfcli.octree.sheets import NO_SHEETS, affordable
 from sdfcli.params import SHEET_CELL
 
 PROBE = 2
-"""Verdict of the corners' test for a cell whose centre decides."""
+"""Result of the corner test for a cell to be decided by its centre."""
 SAFETY = 0.8
-"""Share of the tolerance for the tests; the rest is for errors between 27 samples of a cell, and hanging corners."""
+"""Tests' share of the tolerance; the rest covers errors between a cell's 27 samples, and hanging corners."""
 JUMP_EDGE = 4.0
-"""Minimum edge, in tolerances, of cells that are split at a jump of the sign, as at the hole of an open surface."""
+"""Minimum edge, in tolerances, of cells split at a sign jump, as at an open surface's hole."""
 
 
 class Criteria:
-    """The tests of an octree's cells; see octree/refine.h.
+    """Tests for an octree's cells; see octree/refine.h.
 
-    depth, thin_depth  finest levels for the tolerance, and for sheets.
-    thin               thickness, in edges of the domain, down to which sheets keep both sides; NO_SHEETS: none.
+    depth, thin_depth  finest levels for the tolerance and for sheets.
+    thin               thickness, in domain edges, down to which sheets keep both sides; NO_SHEETS: none do.
     """
 
     def __init__(self, octree: Octree, distances: ExactDistances, limits: Limits, thin: float) -> None:
@@ -37,7 +37,7 @@ class Criteria:
 
     @property
     def args(self) -> dict[str, Group]:
-        """The points, and the allowed errors, as kernels take them."""
+        """Kernel arguments: the points and the allowed errors."""
         return self._args(self.tolerance)
 
     def _args(self, tolerance: float) -> dict[str, Group]:
@@ -49,16 +49,16 @@ class Criteria:
 
     @property
     def of_visits(self) -> dict[str, Any]:
-        """The criteria as visits of cells take them; see visits.py."""
+        """Kernel arguments for visits; see visits.py."""
         return {"depth": self.depth, "jump_edge": JUMP_EDGE * self.tolerance, **self.args}
 
     @property
     def thinnest_kept(self) -> float | None:
-        """Minimum thickness of kept sheets, in edges of the domain; None where they are not tested."""
+        """Minimum thickness of kept sheets, in domain edges; None if not tested."""
         return None if self.thin == NO_SHEETS else max(self.thin, 0.5**self.thin_depth / SHEET_CELL)
 
     def afford_sheets(self, share: float) -> None:
-        """Sets `thin` by the first cells of level `depth`, a share of all."""
+        """Sets `thin` from the first cells on level `depth`, a `share` of the level."""
         octree, backend, cells = self.octree, self.octree.backend, self.octree.levels[self.depth].cells.count
         width, thin = backend.xp.empty(cells, np.float32), backend.xp.empty(cells, np.uint8)
         given = {**octree.place(self.depth), **self.args}
@@ -67,7 +67,7 @@ class Criteria:
         self.thin = affordable(found, 0.5**self.depth, self.thin, share)
 
     def by_corners(self, level: int, first: int) -> Array:
-        """The new cells (k,) uint32, from number `first`, to open by the test of their corners, and in doubt of their
+        """New cells (k,) uint32, from index `first`, to open: tested by their corners and, if undecided, their
         centre."""
         backend, xp = self.octree.backend, self.octree.backend.xp
         wish = xp.empty(self.octree.levels[level].cells.count - first, np.uint8)
@@ -87,7 +87,7 @@ class Criteria:
         return backend.compact(wish, first=first)[0]
 
     def by_neighbours(self, level: int, first: int) -> Array:
-        """The new cells to open by the test of their opened neighbours."""
+        """New cells (k,) uint32, from index `first`, to open: tested by points of their opened neighbours."""
         backend = self.octree.backend
         wish = backend.xp.empty(self.octree.levels[level].cells.count - first, np.uint8)
         backend.run("sdf_octree_peek", len(wish), first=first, wish=wish, **self.octree.place(level), **self.args)
@@ -103,9 +103,9 @@ class Criteria:
         marks: Array | None = None,
         tolerance: float | None = None,
     ) -> None:
-        """Marks opened cells that are to be split with the Cause: `rows` (count,), or those from row `first` on.
+        """Marks opened cells to be split with a Cause. rows: (count,); None: consecutive from row `first`.
 
-        marks: (cells,) uint8, in place of the level's own, which leaves its states as they are. tolerance: in place of
+        marks: (cells,) uint8, written in place of the level's marks; states then stay unchanged. tolerance: overrides
         the octree's.
         """
         own = self.octree.levels[level]

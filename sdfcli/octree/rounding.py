@@ -1,4 +1,4 @@
-"""Quantisation of an adaptive octree's distances, with smaller steps around sheets; see quantise.py."""
+"""Quantisation of an adaptive octree's distances, with finer steps around sheets; see quantise.py."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sdfcli.octree.refine import Criteria
 from sdfcli.octree.sheets import NO_SHEETS
 
 STEP_OF_SHEET, MOST_PARTS = 1 / 24, 128
-"""Maximum step around a sheet, as a fraction of its thickness; maximum parts of a step."""
+"""Maximum step around a sheet, as a fraction of its thickness; maximum parts per step."""
 
 
 def fine_points(octree: Octree, criteria: Criteria, step: float) -> tuple[Array | None, int]:
-    """The number (m,) uint32 of halvings of a step, in edges of the domain, for each point's value (see
-    sdf_octree_sheet_points), and the maximum parts of a step. None and 1 without halvings."""
+    """Step halvings (m,) uint32 by point, as bits (see sdf_octree_sheet_points), and the maximum parts per step; None
+    and 1 without halvings. step: in domain edges."""
     if criteria.thin == NO_SHEETS:
         return None, 1
     parts = 1
@@ -38,8 +38,8 @@ def fine_points(octree: Octree, criteria: Criteria, step: float) -> tuple[Array 
 
 
 def rounded(octree: Octree, step: float, parts: int, fine: Array | None) -> tuple[Array, Array]:
-    """The quantised values (m,) float32 of the points, and their residuals (m,) int32 from the predictions of coarser
-    points. fine: halvings of the step by point; parts: the unit of residuals is 1 / parts of the step."""
+    """The points' quantised values (m,) float32, and their residuals (m,) int32 from predictions by coarser points.
+    fine: step halvings by point; parts: residuals are in units of step / parts."""
     backend, xp, value, hanging = octree.backend, octree.backend.xp, octree.values.value, octree.values.hanging
     result, steps = xp.empty_like(value), xp.empty(len(value), np.int32)
     given = {"value": value, "hanging": hanging, "fine": fine, "parts": parts, "step": step}

@@ -1,4 +1,4 @@
-"""Sheets (thin walls and gaps): the minimum thickness that an octree resolves within its budget of leaves."""
+"""Sheets (thin walls and gaps): the minimum thickness resolved within an octree's leaf budget."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from sdfcli.mesh.arrays import Floats
 from sdfcli.params import SHEET_CELL
 
 NO_SHEETS = float(np.float32(C.NO_SHEET))
-"""Minimum thickness for no sheets, as in octree/sheets.h."""
+"""Minimum thickness that excludes all sheets, as in octree/sheets.h."""
 LEAVES = 2.0
-"""Leaves, with those for balance, per cell of a sheet, counted by halving along two axes (0.4 to 1.8 measured on
+"""Leaves per cell of a sheet, with leaves for balance, if cells are halved along two axes (measured: 0.4 to 1.8 on
 plates)."""
 MOST_LEAVES = 10_000_000
-"""Default maximum of leaves for sheets."""
+"""Default maximum leaf count for sheets."""
 SPARED = 1.1
-"""Margin of the thickness, so that a sheet of slightly varying thickness is kept or given up as a whole."""
+"""Thickness margin, so that a sheet with slightly varying thickness is kept or dropped as a whole."""
 
 
 def affordable(width: Floats, edge: float, thin: float, share: float) -> float:
     """The minimum thickness, at least `thin`, at which sheets take at most MOST_LEAVES leaves.
 
-    width: (n,) thickness of the sheets in cells of this edge, a `share` of all cells. Lengths in edges of the domain.
+    width: (n,) sheet thicknesses in cells with this edge, a `share` of all cells. Lengths in domain edges.
     """
     halvings = np.ceil(np.log2(edge / (SHEET_CELL * width.astype(np.float64))))
     cost = np.where(halvings > 0, LEAVES * 4.0**halvings / share, 0.0)

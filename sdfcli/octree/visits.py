@@ -1,4 +1,4 @@
-"""Visits of an octree's levels by a kernel, many of them in one launch; see kernels/octree/visit.h."""
+"""Visits of an octree's levels by a kernel, many per launch; see kernels/octree/visit.h."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ from sdfcli.scene import Scene
 from sdfcli.spatial.packets import PACKETS_FROM, PacketIndex, asking_about
 
 SPARE, MOST_SPARE = 1 << 10, 1 << 15
-"""Cells to split for which there is room at least, so that visits of few of them go on without the host; and where that
-is a small part of memory."""
+"""Minimum capacity in cells to split, so that small visits continue without the host; maximum, where memory allows."""
 SPARE_BYTES, SPARE_SHARE = 2 * (12 * (8 * 8 + OPENED_SHARE * 148) + OPENED_SHARE * C.OWN_POINTS * 24), 64
-"""Bytes for each of these, on twelve levels, and in points; and that part of memory."""
+"""Bytes per such cell, on twelve levels and in points; together they take at most 1 / SPARE_SHARE of memory, unless at
+the minimum."""
 WARPS = 1 << 13
-"""Warps that a GPU runs at a time, at most."""
+"""Maximum warps that a GPU runs concurrently."""
 WIDE, LONE, WOUND, WOUND_AHEAD = 16, 16, 8, 1
-"""New cells of a level for each thread of the kernel, points to ask for for each warp, and winding numbers, from which
-on launches of their own are faster: they have more threads. Those for points follow each launch of visits, and it is
-they that find out whether there are any: the host would come late. And up to how many points for two warps winding
-numbers of all of them are told beside their distances, by threads that would wait: those of some are not needed."""
+"""A level's new cells per kernel thread, queries per warp, and winding numbers per warp from which separate launches,
+with more threads, are faster. Launches for points follow each launch of visits and check on the device whether any
+exist, as the host would react too late. WOUND_AHEAD: maximum points per two warps for which all winding numbers, needed
+or not, are computed concurrently with distances, by otherwise waiting threads."""
 MOST_WOUND = 1 << 13
-"""Maximum warps for winding numbers, of which it is not known how many there are."""
+"""Maximum warps for winding numbers, whose count the host does not know."""
 MORE_POINTS = 1.1
-"""Points of opened cells for which there is room, of those that cells had so far."""
+"""Reserved points per opened cell, relative to the mean so far."""
 AHEAD = 6
-"""Levels from the finest with cells on for which visits have room."""
+"""Levels with capacity for visits, counted from the finest level with cells."""
 
 NEXT_VISIT, CONSIDER_CELLS = range(2)
-"""The steps with which the host begins; the others are the kernel's own."""
+"""Steps at which the host starts; the others are internal to the kernel."""
 
 Split = Callable[[int, int], None]
-"""Called now and then, with the level that is split and the number of cells."""
+"""Called occasionally with the level being split and the cell count."""
 Consider = Callable[[int, int], bool]
-"""Looks at the new cells of a level, from a number on; returns whether some may have to be split."""
+"""Tests a level's new cells from an index; returns whether some may need a split."""
 Launch = Callable[[], None]
-"""Begins something on the device, or waits for it."""
+"""Starts work on the device, or waits for it."""
 ASKED = "lone", "packets", "wound"
-"""How many points are asked for, by those who answer."""
+"""Tally entries with the queried point counts, by answering launch."""
 
 
 class Launches(NamedTuple):
-    """What is launched: visits; those that answer what these ask for, if they do; and visits again, if they did."""
+    """Launches: visits; answers to their queries, if any; visits again, if there were queries."""
 
     visit: Launch
     answers: list[Launch]
@@ -61,22 +61,22 @@ class Launches(NamedTuple):
 
 @functools.cache
 def tally_names() -> list[str]:
-    """What VisitTally holds."""
+    """Field names of VisitTally."""
     return [field.name for field in argument_group("VisitTally").fields]
 
 
 def spare(memory: int | None) -> int:
-    """The cells to split for which there is room, where an octree may use so many bytes; None: few."""
+    """Capacity in cells to split, for an octree limited to `memory` bytes; None: the minimum."""
     affordable: int = (memory or 0) // (SPARE_SHARE * SPARE_BYTES)
     return max(SPARE, min(MOST_SPARE, affordable))
 
 
 class Visits:
-    """Visits of an octree's levels by a kernel, as Growth does them. Their points, C.OWN_POINTS for each of PIECE cells
-    at most, are less than two pieces for a crew (`least_piece`)."""
+    """Kernel visits of an octree's levels, equivalent to Growth's. Their points, at most C.OWN_POINTS for each of PIECE
+    cells, are fewer than two of a query pool's chunks (`least_piece`)."""
 
     def __init__(self, octree: Octree, criteria: Criteria, scene: Scene, budget: Budget, busy: Busy) -> None:
-        """octree: with room for visits."""
+        """octree: with capacity for visits."""
         index = scene.index
         assert isinstance(index, PacketIndex)
         self._busy = busy
@@ -96,8 +96,8 @@ class Visits:
         progress: Split | None = None,
         planted: bool = False,
     ) -> int:
-        """Visits the levels that may have cells to split until there are none. planted: the root is looked at first.
-        Returns the coarsest level with cells that were split, as for `settle`."""
+        """Visits levels that may have cells to split until none remain. planted: test the root first. Returns the
+        coarsest level with splits, as for `settle`."""
         octree, backend, criteria = self._octree, self._backend, self._criteria
         told = dict.fromkeys(tally_names(), 0) | {
             "step": CONSIDER_CELLS if planted else NEXT_VISIT,
@@ -129,7 +129,7 @@ class Visits:
             if stop == C.VISITS_DONE:
                 criteria.distances.queries += told["queries"]
                 return told["coarsest"]
-            del ready  # which keeps arrays that are freed here
+            del ready  # holds arrays that are freed here
             if stop == C.VISITS_NO_ROOM:
                 self._make_room(told)
             elif stop == C.VISITS_TO_AFFORD:
@@ -143,13 +143,13 @@ class Visits:
             done = self._launched(ready.visit)
 
     def _launched(self, *launches: Launch) -> Launch:
-        """Runs them; returns what waits for them."""
+        """Runs the launches; returns a function that waits for them."""
         for launch in launches:
             launch()
         return self._backend.done_so_far()
 
     def _ready(self, tally: Array, image: npt.NDArray[np.uint32]) -> Launches:
-        """The launches, until arrays move. image: the tally as the host reads it."""
+        """Launches, valid until arrays move. image: the tally as the host reads it."""
         self._room_ahead()
         octree, points, backend = self._octree, self._octree.points, self._backend
         octree.add_to_points(points.room - points.count)
@@ -181,7 +181,7 @@ class Visits:
         return Launches(visit, self._room.answers, after_asking)
 
     def _answers(self, tally: Array) -> list[Launch]:
-        """What answers what visits want to know of points."""
+        """Launches that answer the visits' queries."""
         backend, signs = self._backend, self._signs.values
         lone, packets, wound = (tally[place : place + 1] for place in map(tally_names().index, ASKED))
         answers: list[Launch] = asking_about(backend, self._tree, lone, packets, **self._room.questions())
@@ -192,7 +192,7 @@ class Visits:
         return answers
 
     def _room_ahead(self) -> bool:
-        """Makes room on levels that may have cells soon; returns whether there was none."""
+        """Reserves capacity on levels that may soon have cells; returns whether any lacked it."""
         levels = self._octree.levels[: self._octree.depth + AHEAD]
         without = [own for own in levels if own.rows.room == 0]
         for own in without:
@@ -200,7 +200,8 @@ class Visits:
         return len(without) > 0
 
     def _reserve(self, own: Level, cells: int = 0, rows: int = 0) -> None:
-        """Makes room on a level for new cells and rows, if any, and for those of a visit: to move arrays takes time."""
+        """Reserves capacity on a level for new cells and rows plus a visit's, as moving arrays takes time. Negative:
+        unchanged."""
         visited = self._octree.visited
         if cells >= 0:
             own.cells.reserve(cells + 8 * visited)
@@ -209,14 +210,14 @@ class Visits:
             own.rows.reserve(rows + OPENED_SHARE * visited)
 
     def _table(self) -> Array:
-        """The levels (levels, 12) uint64, VisitLevel, as kernels read them."""
+        """Table (levels, 12) uint64 of VisitLevel structs for kernels."""
         table = b"".join(map(self._entry, self._octree.levels))
         if self._known[0] != table:
             self._known = table, self._backend.from_host(np.frombuffer(table, np.uint64))
         return self._known[1]
 
     def _entry(self, own: Level) -> bytes:
-        """A level in that table, packed again where arrays have moved; zeros where it has no room."""
+        """A level's table entry, repacked after arrays moved; zeros if it has no capacity."""
         groups = own.cells.groups
         if own.cells.room == 0:
             return bytes(argument_group("VisitLevel").size)
@@ -227,7 +228,7 @@ class Visits:
         return groups["entry"].data
 
     def _take_over(self, told: dict[str, int], counts: npt.NDArray[np.uint32]) -> None:
-        """Sets the numbers of points, cells and rows to what the kernel made of them."""
+        """Sets point, cell and row counts to the kernel's results."""
         self._octree.points.counted(told["points"])
         for own, (cells, rows, _) in zip(self._octree.levels, counts.tolist(), strict=True):
             if cells != own.cells.count:
@@ -237,21 +238,21 @@ class Visits:
                 own.rows.counted(rows)
 
     def _make_room(self, told: dict[str, int]) -> None:
-        """Makes the room that was wanted."""
+        """Reserves the capacity that the kernel requested."""
         own, points = self._octree.levels[told["at"]], self._octree.points
         cells, rows = told["want_cells"] - own.cells.count, told["want_rows"] - own.rows.count
         more = told["want_points"] - points.count
         self._budget.reserve(points=max(0, more), cells=max(0, cells), rows=max(0, rows))
         self._reserve(own, cells, rows)
         wanted = {name: told[f"want_{name}"] for name in self._room.most}
-        if rows > 0:  # which will have points
+        if rows > 0:  # new rows will have points
             each = MORE_POINTS * points.count / max(1, sum(own.rows.count for own in self._octree.levels))
             more, wanted["asked"] = int(each * rows), int(each * min(rows, PIECE))
         if more > 0:
             more += C.OWN_POINTS * OPENED_SHARE * self._octree.visited
             self._octree.add_to_points(more)
             points.reserve(more)
-        if cells > 0:  # of which some are to be split, and more are opened; of many the host looks
+        if cells > 0:  # some will be split, more opened; many cells are tested by the host's launches
             some = min(cells // 4, PIECE)
             expected = {"flags": own.cells.room + 8, "listed": cells // 2, "chosen": some}
             wanted = {name: max(most, expected.get(name, 0)) for name, most in wanted.items()}
@@ -259,15 +260,15 @@ class Visits:
 
 
 class Room:
-    """Memory for visits, as large as was wanted so far, but for `cells` new cells at least.
+    """Memory for visits: the largest requested so far, and at least for `cells` new cells.
 
-    most     number of entries of arrays, by what they are of.
-    group    the arrays as kernels take them.
-    answers  what answers the questions in them, and what a tally says of these; None where arrays have moved.
+    most     array capacities by kind of entry.
+    group    the arrays' kernel arguments.
+    answers  launches that answer the queries in them, for one tally; None after arrays moved.
     """
 
     def __init__(self, backend: Backend, seeds: int, cells: int, piece: int) -> None:
-        """seeds: candidates of a point. piece: maximum cells whose points are made together."""
+        """seeds: candidates per point. piece: maximum cells per chunk of new points."""
         self._backend, xp = backend, backend.xp
         of_cells = ("chosen", "probed", "mask", "lent", "last")
         self._kinds: dict[str, dict[str, tuple[type, tuple[int, ...]]]] = {
@@ -300,12 +301,12 @@ class Room:
         self.grow({"listed": 2 * cells, "chosen": 2 * cells, "flags": 8 * cells + 8, "asked": asked})
 
     def grow(self, wanted: dict[str, int]) -> None:
-        """Makes room for so many entries; those of the list are kept."""
+        """Grows arrays to the requested capacities; the list keeps its entries."""
         backend, arrays = self._backend, self._arrays
         wanted = {kind: most for kind, most in wanted.items() if most > self.most[kind]}
         if not wanted:
             return
-        self.group = self.answers = None  # which keep arrays that are freed here
+        self.group = self.answers = None  # they hold arrays that are freed here
         for kind, most in wanted.items():
             had = self.most[kind]
             for name, (dtype, shape) in self._kinds[kind].items():
@@ -314,19 +315,19 @@ class Room:
                 if old is not None and name == "list":
                     arrays[name] = backend.grown(old, size, len(old))
                 else:
-                    del old  # whose memory may be taken again
+                    del old  # its memory can be reused
                     arrays[name] = backend.xp.empty((size, *shape), dtype)
             self.most[kind] = min(len(arrays[name]) for name in self._kinds[kind])
         most_of = {f"most_{kind}": most for kind, most in self.most.items()}
         self.group = backend.group("VisitRoom", **self._alone, **most_of, **arrays)
 
     def questions(self) -> dict[str, Array]:
-        """Arrays of the points that are asked for, and of the answers: as `asking_about` names them."""
+        """Arrays for queried points and results, named as in `asking_about`."""
         names = {"points": "position", "seed": "seed", "distance": "distance", "slot": "slot"}
         return {name: self._arrays[own] for name, own in names.items()}
 
     def wound(self) -> dict[str, Array]:
-        """Those of the points whose winding numbers are asked for, as `sdf_winding_lone` names them."""
+        """Arrays for winding number queries, named as in `sdf_winding_lone`."""
         arrays, many = self._arrays, self._alone["many"]
         names = {"points": "position", "asked": "asked", "winding": "winding", "left": "row"}
         named = {name: arrays[own] for name, own in names.items()}

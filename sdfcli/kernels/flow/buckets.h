@@ -1,25 +1,25 @@
-// Particles put into their buckets. Arrivals are counted in any order, then ranked by number: no order is left to
-// chance.
+// Sorting particles into buckets. Arrivals are counted in any order, then ranked by particle number: the result is
+// deterministic.
 //
 // INTERFACE
-//   sdf_flow_count   how many particles come into each bucket
-//   sdf_flow_arrive  which ones
-//   sdf_flow_rank    in the order of their numbers
-//   sdf_flow_move    the particles themselves in this order, without gaps or with a fixed number of places a bucket
-//   sdf_flow_link    linked lists in this order, in place of moving them
+//   sdf_flow_count   particle counts by bucket
+//   sdf_flow_arrive  each bucket's particles
+//   sdf_flow_rank    sorts them by number
+//   sdf_flow_move    moves the particles into this order, without gaps or with a fixed number of slots per bucket
+//   sdf_flow_link    linked lists in this order, instead of moving particles
 #ifndef SDFCLI_FLOW_BUCKETS_H
 #define SDFCLI_FLOW_BUCKETS_H
 #include "flow/particles.h"
 
-// The least is for what is not a number, too.
+// NaN gives the minimum, too.
 FN u32 bucket_along(float at, u32 n) { return (u32)(int)min_of(max_of(at, 0.f), (float)(n - 3)) + 1; }
 
 struct BucketGrid {
-    float x, y, z;    // lowest corner of the domain
-    float over_edge;  // one over the edge of a bucket
-    u32 nx, ny, nz;   // buckets along the axes, one around the domain included
+    float x, y, z;    // domain's lowest corner
+    float over_edge;  // 1 / bucket edge
+    u32 nx, ny, nz;   // buckets along the axes, including a layer of one around the domain
 };
-// Of a position. Beyond the domain, and where rounding leads there, it is the next bucket of the domain.
+// Bucket of a position. Outside the domain, also by rounding: the domain's nearest bucket.
 FN u32 bucket_of(const BucketGrid& grid, F3 p) {
     u32 x = bucket_along((p.x - grid.x) * grid.over_edge, grid.nx),
         y = bucket_along((p.y - grid.y) * grid.over_edge, grid.ny),
@@ -33,8 +33,8 @@ struct sdf_flow_count_args {
     const float* position;  // [n, 3]
     const u8* kind;         // [n]
     u32* count;             // [buckets] in and out: 0 before
-    u32* own;               // [n] out: the bucket of each particle
-    u32* arrival;           // [n] out: how many came before it
+    u32* own;               // [n] out: each particle's bucket
+    u32* arrival;           // [n] out: number of earlier arrivals in the bucket
 };
 SDF_KERNEL(sdf_flow_count, PLAIN, i) {
     if (a.kind[i] == SDF_GONE) return;
@@ -47,7 +47,7 @@ struct sdf_flow_arrive_args {
     const u8* kind;      // [n]
     const u32* own;      // [n]
     const u32* arrival;  // [n]
-    const u32* end;      // [buckets] where each bucket ends
+    const u32* end;      // [buckets] end of each bucket
     u32* member;         // [n] out: places of particles, bucket by bucket
 };
 SDF_KERNEL(sdf_flow_arrive, PLAIN, i) {
@@ -74,7 +74,7 @@ struct sdf_flow_move_args {
     u32 n;  // places to fill
     u32 places;
     u32 buckets;
-    u32 room;               // places a bucket; 0: no gaps
+    u32 room;               // places per bucket; 0: no gaps
     const u32* end;         // [buckets]
     const u32* ranked;      // [places]
     const u32* own;         // [places]
@@ -87,7 +87,7 @@ struct sdf_flow_move_args {
     float* new_velocity;    // [n, 3] out
     u8* new_kind;           // [n] out
     u32* new_number;        // [n] out
-    u64* most;              // [1] in and out: the most particles of a bucket
+    u64* most;              // [1] in and out: maximum particle count of a bucket
 };
 SDF_KERNEL(sdf_flow_move, PLAIN, i) {
     u32 rank = i, last = a.end[a.buckets - 1];

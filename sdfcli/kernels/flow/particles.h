@@ -1,45 +1,45 @@
-// Particles in buckets, in three layouts, and a walk over those that may be near one.
+// Particles in buckets, in three layouts, and iteration over a particle's possible neighbours.
 //
-// These are visited bucket by bucket (z, y, x, the last one fastest), in a bucket by number: sums over them have the
-// same bits in every layout.
+// Neighbours are visited bucket by bucket (z, y, x, x fastest), in a bucket by number: sums over them have the same
+// bits in every layout.
 //
 // INTERFACE
-//   Particles                buckets, and what is in them
-//   bucket_start             where a bucket begins
-//   each_in_buckets          calls a function for all in the buckets around a particle, with the way there
-//   each_near                the same, for those in its list, if it has one
-//   sdf_flow_list            lists of those that may be near
+//   Particles                buckets and their contents
+//   bucket_start             a bucket's start
+//   each_in_buckets          calls a function for all particles in the buckets around one, with the vector to them
+//   each_near                the same, for the particles in its neighbour list, if any
+//   sdf_flow_list            neighbour lists
 #ifndef SDFCLI_FLOW_PARTICLES_H
 #define SDFCLI_FLOW_PARTICLES_H
 #include "base/kernel.h"
 #include "base/vec.h"
 
-// Layouts of particles in memory: in the order of their numbers, and buckets are linked lists (Tomioka et al. 2025,
-// section 3.1); a fixed number of places a bucket, of which some are empty (section 3.2); sorted by bucket without gaps
-// (after Green 2008).
+// Memory layouts of particles: ordered by number, with linked lists as buckets (Tomioka et al. 2025, section 3.1); a
+// fixed number of places per bucket, some of them empty (section 3.2); sorted by bucket without gaps (after Green
+// 2008).
 struct Particles {
     u32 places;       // for particles; in the layout BUCKET buckets * room
     u32 layout;       // SDF_LAYOUT_INDEX, SDF_LAYOUT_BUCKET or SDF_LAYOUT_COMPACT
-    u32 room;         // places a bucket, in the layout BUCKET
-    u32 buckets;      // those around the domain included
-    u32 nx, ny;       // of them along x and y
-    const u32* end;   // [buckets] where each ends, if there were no gaps
-    const u32* link;  // [places + buckets] in the layout INDEX: after each particle the next one of its bucket, then
-                      // the first one of each bucket; SDF_NONE where there is none
-    const u32* own;   // [places] the bucket of each particle
+    u32 room;         // places per bucket, in the layout BUCKET
+    u32 buckets;      // including the buckets around the domain
+    u32 nx, ny;       // buckets along x and y
+    const u32* end;   // [buckets] end of each bucket, without gaps
+    const u32* link;  // [places + buckets] in the layout INDEX: each particle's successor in its bucket, then each
+                      // bucket's first particle; SDF_NONE: none
+    const u32* own;   // [places] each particle's bucket
     const u8* kind;   // [places]
-    u32 listed;       // places of a particle's list of those that may be near it; 0: there are no lists
-    const u32* many;  // [places] how many there are; more than `listed`: the list is no good
-    const u32* list;  // [places, listed] their places, in the order of the walk
-    u32 apart, next;  // steps in `list` from one particle's first to another's, and from one of a particle to the next
+    u32 listed;       // capacity of a particle's neighbour list; 0: no lists
+    const u32* many;  // [places] possible neighbours; more than `listed`: the list is invalid
+    const u32* list;  // [places, listed] their places, in iteration order
+    u32 apart, next;  // strides in `list` between particles, and between a particle's neighbours
 };
 FN u32 bucket_start(const u32* end, u32 bucket) { return bucket ? end[bucket - 1] : 0; }
 
-// Calls visit(place, r) for place_of(0) .. place_of(count - 1), in this order; r leads there from `at`.
+// Calls visit(place, r) for place_of(0) .. place_of(count - 1), in this order; r: the vector there from `at`.
 template <class Place, class Visit>
 FN void each_of(u32 count, const float* position, F3 at, const Place& place_of, const Visit& visit) {
 #ifdef __CUDACC_RTC__
-    const u32 AHEAD = 12;  // loads on their way at once: a thread has nothing else to do
+    const u32 AHEAD = 12;  // concurrent loads: a thread has no other work
     for (u32 from = 0; from < count; from += AHEAD) {
         u32 place[AHEAD];
         F3 r[AHEAD];
@@ -62,7 +62,7 @@ FN void each_in_buckets(const Particles& all, const float* position, u32 place, 
     u32 middle = all.own[place];
     for (u32 row = 0; row < 9; row++) {
         u32 first = middle + all.nx * (all.ny * (row / 3) + row % 3) - all.nx * (all.ny + 1) - 1;
-        if (all.layout == SDF_LAYOUT_COMPACT) {  // three buckets that follow one another
+        if (all.layout == SDF_LAYOUT_COMPACT) {  // three consecutive buckets
             u32 start = bucket_start(all.end, first);
             each_of(all.end[first + 2] - start, position, at, [&](u32 k) { return start + k; }, visit);
         } else {
@@ -93,7 +93,7 @@ FN void each_near(const Particles& all, const float* position, u32 place, const 
 struct sdf_flow_list_args {
     u32 n;  // places
     Particles all;
-    float reach;            // within which a particle may come near in a step
+    float reach;            // radius of particles that may become neighbours within a step
     const float* position;  // [n, 3]
     u32* many;              // [n] out
     u32* list;              // [n, room] out

@@ -1,9 +1,9 @@
 // A step of the explicit MPS method (Oochi et al. 2010; Koshizuka et al. 2014; steps (i) to (viii) of Tomioka et al.
-// 2025). Bucket lists are those of the step's start: particles move by less than buckets are wider than the reach.
+// 2025). Buckets stay as at the step's start: particles move by less than the buckets' margin over the reach.
 //
 // INTERFACE
-//   Fluid              constants of the fluid
-//   sdf_flow_force     (ii), (iii): viscosity and gravity, then velocities and positions for the time being
+//   Fluid              fluid constants
+//   sdf_flow_force     (ii), (iii): viscosity and gravity, then provisional velocities and positions
 //   sdf_flow_collide   (iv): particles that come too close bounce off
 //   sdf_flow_pressure  (v), (viii): pressure from the number density
 //   sdf_flow_gradient  (vi), (vii): the pressure's gradient, then the step's velocities and positions
@@ -12,8 +12,8 @@
 #include "flow/wall.h"
 
 struct Fluid {
-    float reach;       // the radius of influence
-    float least_sq;    // squared distance below which two particles count as in one place, and not at all
+    float reach;       // radius of influence
+    float least_sq;    // squared distance below which two particles coincide and are ignored
     float contact_sq;  // squared distance below which two particles bounce
     float bounce;      // (1 + restitution) / 2, for equal masses
     float viscous;     // 2 d nu / (n0 lambda), in d dimensions
@@ -24,7 +24,7 @@ struct Fluid {
     float gx, gy, gz;  // gravity
 };
 
-// Calls visit(place, r, squared length of r, length) for all other particles within the reach; r leads to them.
+// Calls visit(place, r, squared length of r, length) for all other particles within the reach; r: the vector to them.
 template <class Visit>
 FN void each_neighbour(const Particles& all, const Fluid& fluid, const float* position, u32 i, const Visit& visit) {
     float reach_sq = fluid.reach * fluid.reach;
@@ -110,16 +110,16 @@ struct sdf_flow_gradient_args {
     Particles all;
     Fluid fluid;
     Wall wall;
-    float low_x, low_y, low_z;  // the domain, beyond which particles are gone
+    float low_x, low_y, low_z;  // the domain; particles outside it are removed
     float high_x, high_y, high_z;
     const float* position;  // [n, 3]
     const float* velocity;  // [n, 3]
     const float* pressure;  // [n]
     float* new_position;    // [n, 3] out
     float* new_velocity;    // [n, 3] out
-    u8* new_kind;           // [n] in and out: that of `all`
-    float farthest;         // the way in a step for which buckets are wide enough
-    u32* fast;              // [1] in and out: how often a particle went farther
+    u8* new_kind;           // [n] in and out: kind as in `all`
+    float farthest;         // maximum displacement per step that the bucket width allows
+    u32* fast;              // [1] in and out: count of larger displacements
 };
 SDF_KERNEL(sdf_flow_gradient, PLAIN, i) {
     u8 kind = a.all.kind[i];

@@ -1,11 +1,11 @@
-// Walls that are given by a field, without particles: what they add to sums over neighbours, from density maps
-// (Koschier and Bender 2017, with the weights of the MPS method), and how particles are kept out of them.
+// Walls given by a field, without particles: their contributions to sums over neighbours, from density maps (Koschier
+// and Bender 2017, with the MPS method's weights), and their effect on penetrating particles.
 //
 // INTERFACE
-//   Wall, wall_at       the maps, and what a wall adds at a position
+//   Wall, wall_at       the maps, and a wall's contribution at a position
 //   Bounds, clearance   the walls themselves, and the distance from them
-//   sdf_flow_clearance  that distance at points
-//   sdf_flow_map        the maps
+//   sdf_flow_clearance  this distance at points
+//   sdf_flow_map        computes the maps
 //   sdf_flow_push       moves particles out of walls
 #ifndef SDFCLI_FLOW_WALL_H
 #define SDFCLI_FLOW_WALL_H
@@ -13,11 +13,11 @@
 #include "flow/particles.h"
 
 struct Wall {
-    u32 there;         // whether there is one
-    float x, y, z;     // lowest node of the lattice
-    float over_edge;   // one over its edge
+    u32 there;         // whether a wall exists
+    float x, y, z;     // the lattice's lowest node
+    float over_edge;   // 1 / lattice edge
     u32 nx, ny, nz;    // nodes
-    const u32* node;   // [nz, ny, nx] the number of each node; SDF_NONE where the maps are 0
+    const u32* node;   // [nz, ny, nx] each node's index; SDF_NONE: the maps are 0
     const float* map;  // [nodes, 4] the wall's share of the number density, and of the gradient
 };
 struct WallShare {
@@ -46,14 +46,14 @@ FN WallShare wall_at(const Wall& wall, F3 p) {
     return share;
 }
 
-// Where particles may be: on one side of a field's surface, and in a box.
+// Allowed region of particles: one side of a field's surface, and a box.
 struct Bounds {
     Sampler field;
-    double side;  // 1: outside of the surface, -1: inside, 0: there is no field
+    double side;  // 1: outside the surface, -1: inside, 0: no field
     double low_x, low_y, low_z;
     double high_x, high_y, high_z;
 };
-// The distance from the nearest wall, negative behind it, and the way from it.
+// Distance from the nearest wall, negative behind it; away: unit vector away from the wall.
 FN double clearance(const Bounds& bounds, D3 p, double* away) {
     double at[3] = {p.x, p.y, p.z}, slope[3];
     double low[3] = {bounds.low_x, bounds.low_y, bounds.low_z}, high[3] = {bounds.high_x, bounds.high_y, bounds.high_z};
@@ -84,14 +84,14 @@ SDF_KERNEL(sdf_flow_clearance, PLAIN, i) {
     a.distance[i] = (float)clearance(a.bounds, load3d(a.points + 3 * (size_t)i), away);
 }
 
-// The maps at nodes of the coarse lattice: sums over the nodes of a lattice twice as fine that are wall.
+// Maps at the coarse lattice's nodes: sums over the wall nodes of a lattice twice as fine.
 struct sdf_flow_map_args {
     u32 n;               // nodes
     u32 offsets;         // to fine nodes within the reach
-    const u32* fine;     // [n] the fine node at the same place
-    const float* solid;  // [fine nodes] the part of each that is wall
-    const int* offset;   // [offsets] to be added to a fine node's number
-    const float* share;  // [offsets, 4] what a solid node there adds to each map
+    const u32* fine;     // [n] the fine node at the same position
+    const float* solid;  // [fine nodes] each one's wall fraction
+    const int* offset;   // [offsets] added to a fine node's index
+    const float* share;  // [offsets, 4] a solid node's contribution to each map
     float* map;          // [n, 4] out
 };
 SDF_KERNEL(sdf_flow_map, PLAIN, i) {
@@ -103,17 +103,17 @@ SDF_KERNEL(sdf_flow_map, PLAIN, i) {
     for (int k = 0; k < 4; k++) a.map[4 * (size_t)i + k] = sum[k];
 }
 
-#define SDF_PUSHES 4  // the most by which a particle is brought out of a corner
+#define SDF_PUSHES 4  // maximum pushes to free a particle from a corner
 
 struct sdf_flow_push_args {
     u32 n;  // places
     Bounds bounds;
-    double least;        // distance from the wall
-    double restitution;  // of what meets it
+    double least;        // minimum distance from the wall
+    double restitution;  // of a collision with it
     const u8* kind;      // [n]
     float* position;     // [n, 3] in and out
     float* velocity;     // [n, 3] in and out
-    u32* behind;         // [1] in and out: how many particles are behind a wall after all
+    u32* behind;         // [1] in and out: number of particles still behind a wall
 };
 SDF_KERNEL(sdf_flow_push, PLAIN, i) {
     if (a.kind[i] != SDF_FLUID) return;

@@ -1,20 +1,20 @@
-// From an octree's levels to the list of its leaves, along the Morton curve.
+// Conversion of an octree's levels to its list of leaves along the Morton curve.
 //
 // INTERFACE
-//   sdf_octree_held, sdf_octree_rank  how many leaves are in each cell, and come before it
-//   sdf_octree_leaves                 the leaves' keys, levels and causes, and which points are corners
-//   sdf_octree_chosen_keys, sdf_octree_sorted_keys  the keys of these, before and after a sort
-//   sdf_octree_counts                 how many leaves lie at a jump of the sign, and cells were split for sheets alone
+//   sdf_octree_held, sdf_octree_rank  leaf counts in each cell, and before it
+//   sdf_octree_leaves                 the leaves' keys, levels and causes, and a mask of corner points
+//   sdf_octree_chosen_keys, sdf_octree_sorted_keys  the corners' keys, before and after a sort
+//   sdf_octree_counts                 counts of leaves at a sign jump, and of cells split for sheets alone
 #ifndef SDFCLI_OCTREE_ASSEMBLE_H
 #define SDFCLI_OCTREE_ASSEMBLE_H
 #include "base/kernel.h"
 #include "octree/levels.h"
 
-// How many leaves are in a cell, from those in its children.
+// A cell's leaf count, from its children's.
 struct sdf_octree_held_args {
     u32 n;              // families of a level
     const u32* parent;  // [n]
-    const u32* held;    // [8 * n] the leaves in each cell
+    const u32* held;    // [8 * n] leaf count in each cell
     u32* above_held;    // [cells above] out
 };
 SDF_KERNEL(sdf_octree_held, PLAIN, i) {
@@ -22,12 +22,12 @@ SDF_KERNEL(sdf_octree_held, PLAIN, i) {
     for (u32 c = 8 * i; c < 8 * i + 8; c++) sum += a.held[c];
     a.above_held[a.parent[i]] = sum;
 }
-// How many leaves come before a cell along the Morton curve, in place of how many are in it.
+// Replaces a cell's leaf count by its rank: the number of leaves before it along the Morton curve.
 struct sdf_octree_rank_args {
     u32 n;                  // families of a level
     const u32* parent;      // [n]
     const u32* above_rank;  // [cells above]
-    u32* rank;              // [8 * n] in and out: first the leaves in each cell
+    u32* rank;              // [8 * n] in and out: first each cell's leaf count
 };
 SDF_KERNEL(sdf_octree_rank, PLAIN, i) {
     u32 before = a.above_rank[a.parent[i]];
@@ -41,11 +41,11 @@ SDF_KERNEL(sdf_octree_rank, PLAIN, i) {
 struct sdf_octree_leaves_args {
     u32 n;  // cells
     AllLevels octree;
-    const u32* rank;  // [n] a leaf's number among the leaves
+    const u32* rank;  // [n] a leaf's index among the leaves
     u64* leaf_key;    // [leaves] out
     u8* leaf_level;   // [leaves] out
     u8* leaf_cause;   // [leaves] out: the Cause of the parent's split, and SDF_CAUSE_JUMP; may be null
-    u8* used;         // [points] out: 1 for a corner of a leaf
+    u8* used;         // [points] out: 1 for a leaf corner
 };
 SDF_KERNEL(sdf_octree_leaves, PLAIN, i) {
     CellOfAll at = cell_of(a.octree, i);
@@ -61,20 +61,20 @@ SDF_KERNEL(sdf_octree_leaves, PLAIN, i) {
     for (int c = 0; c < 8; c++) store_relaxed(a.used + corner[c], (u8)1);
 }
 
-// The keys of points that are corners; with their numbers in the list in the last bits, where these have room for them.
+// Keys of corner points; with the list index in the low bits, if these can hold it.
 struct sdf_octree_chosen_keys_args {
-    u32 n;                 // points that are corners
-    int numbered;          // whether there is room
+    u32 n;                 // corner points
+    int numbered;          // whether the low bits hold the index
     const u64* point_key;  // [points]
     const u32* corner;     // [n]
     u64* key;              // [n] out
 };
 SDF_KERNEL(sdf_octree_chosen_keys, PLAIN, i) { a.key[i] = a.point_key[a.corner[i]] | (a.numbered ? i : 0); }
 
-// Once these are sorted, the points in the keys' order; the numbers go.
+// After sorting: the points in the keys' order; removes the indices from the keys.
 struct sdf_octree_sorted_keys_args {
     u32 n;
-    u64 mask;           // of the numbers
+    u64 mask;           // of the index bits
     const u32* corner;  // [n]
     u64* key;           // [n] in and out
     u32* found;         // [n] out: the points
@@ -87,7 +87,7 @@ SDF_KERNEL(sdf_octree_sorted_keys, PLAIN, i) {
 struct sdf_octree_counts_args {
     u32 n;  // cells
     AllLevels octree;
-    u32* counts;  // [2] in and out: leaves at a jump of the sign; cells that were split for a sheet alone
+    u32* counts;  // [2] in and out: leaves at a sign jump; cells split for a sheet alone
 };
 SDF_KERNEL(sdf_octree_counts, PLAIN, i) {
     CellOfAll at = cell_of(a.octree, i);

@@ -1,20 +1,20 @@
-// Neighbours of different size: they differ by one level, and the field is continuous where they meet.
+// Neighbours of different size: they differ by one level at most, and the field is continuous between them.
 //
 // INTERFACE
-//   sdf_octree_balance    which cells are split, opened first, or wait for a coarser neighbour
-//   sdf_octree_constrain  hanging corners take the coarser leaf's value, where that may have changed
-//   sdf_octree_tighten    leaves that move their neighbours' corners too far ask to be split
+//   sdf_octree_balance    selects cells to split, and to open first, and requests coarser neighbours' splits
+//   sdf_octree_constrain  sets hanging corners to the coarser leaf's value, where it may have changed
+//   sdf_octree_tighten    requests splits of leaves that move their neighbours' corners too far
 #ifndef SDFCLI_OCTREE_BALANCE_H
 #define SDFCLI_OCTREE_BALANCE_H
 #include "base/kernel.h"
 #include "octree/error.h"
 
-// Which cells of a level are to be split: those with a request that have no children yet. The flag is 2 for one that
-// has to be opened first. Neighbours of its parent that have no children get a request, too: its own neighbours would
-// otherwise be two levels coarser than its children. The flag behind the last is 3 if there are any.
+// Flags a level's cells to split: requested, without children yet. Flag 2: the cell must be opened first. Its parent's
+// neighbours without children get a request, too: otherwise its own neighbours would be two levels coarser than its
+// children. The flag after the last cell's is 3 if any such request was made.
 struct sdf_octree_balance_args {
     u32 n;             // cells of a level
-    Level own, above;  // above: split_request is out; null where nothing is balanced
+    Level own, above;  // above: split_request is out; null: no balance
     u8* flag;          // [n + 1] in and out: first 0
 };
 SDF_KERNEL(sdf_octree_balance, PLAIN, i) {
@@ -29,16 +29,16 @@ SDF_KERNEL(sdf_octree_balance, PLAIN, i) {
     }
 }
 
-// Points in the middle of a split cell's edge or face that are also those of a leaf's ("hanging") take the leaf's
-// interpolated value, so that the field has no cracks: it follows from corners that both have. Only stale families are
-// looked at; those in them become stale, too.
+// Points at the centre of a split cell's edge or face shared with a leaf ("hanging") take the leaf's interpolated
+// value, which follows from shared corners, so that the field has no cracks. Only stale families are processed; the
+// families of their cells' children become stale, too.
 struct sdf_octree_constrain_args {
-    u32 n;                    // families of the level below: split cells
+    u32 n;                    // families on the level below: split cells
     Level own, above, below;  // below: stale is in and out
     u8* stale_below;          // [families two levels below] out; null below the finest
     const float* distance;    // [points] signed
     float* value;             // [points] in and out: the field's value
-    u8* hanging;              // [points] in and out: 1 for those that take a leaf's value
+    u8* hanging;              // [points] in and out: 1 for points with a leaf's value
 };
 SDF_KERNEL(sdf_octree_constrain, PLAIN, i) {
     a.below.stale[i] = a.below.stale[i] == STALE ? RENEWED : SETTLED;
@@ -69,14 +69,14 @@ SDF_KERNEL(sdf_octree_constrain, PLAIN, i) {
 }
 
 #define SDF_MOVED \
-    1.1f  // so much of the tests' share of the tolerance may errors take up when hanging corners add to them
+    1.1f  // maximum error including the effect of hanging corners, in units of the tests' share of the tolerance
 
-// A leaf of a renewed family whose hanging corners were moved: where its field now misses the true distance by more
-// than the tolerance, the coarser leaves that move the corners moved most wish to be split. They are neighbours of the
-// leaf's parent: leaves that touch differ by one level.
+// Tests leaves of renewed families with moved hanging corners: if the field now misses the true distance by more than
+// the tolerance, splits are requested for the coarser leaves that move the corners moved most. They are neighbours of
+// the leaf's parent, as touching leaves differ by one level at most.
 struct sdf_octree_tighten_args {
-    u32 n;             // cells, of which leaves are looked at
-    u32 first;         // number of the first
+    u32 n;             // cells, of which leaves are tested
+    u32 first;         // index of the first
     AllLevels octree;  // split_request is out
     Points points;
     Limits allowed;

@@ -1,24 +1,23 @@
-// An octree as the sorted list of the cells that are split. Leaves, corners and which corner is whose follow from it.
+// An octree as the sorted list of its split cells, which determines leaves, corners and the corners of each leaf.
 //
-// Points of a split cell are numbered as in geometry/lattice.h, and owned as in octree/levels.h: by the first split
-// cell that touches them, here the one towards the origin along z, then y, then x. The root owns the corners of the
-// domain, too.
+// A split cell's points are numbered as in geometry/lattice.h and owned as in octree/levels.h: by the first split cell
+// touching them, here the one towards the origin along z, then y, then x. The root also owns the domain's corners.
 //
 // INTERFACE
 //   sdf_split_count, sdf_split_cells         the split cells, from sorted Morton codes of triangles
 //   sdf_split_leaves                         the leaves
-//   sdf_split_own, sdf_split_points          the points that each cell owns; the corners, and which is which
-//   sdf_corner_sorted, sdf_corner_placed     corners in Morton order, and what is known of them
-//   sdf_corner_level                         the level on which a corner comes up first
+//   sdf_split_own, sdf_split_points          the points owned by each cell; the corners and their indices
+//   sdf_corner_sorted, sdf_corner_placed     corners in Morton order, and their values
+//   sdf_corner_level                         the coarsest level with a corner
 #ifndef SDFCLI_OCTREE_CELLS_H
 #define SDFCLI_OCTREE_CELLS_H
 #include "base/kernel.h"
 #include "geometry/lattice.h"
 
-// The deepest level on which two Morton codes lie in one cell; equal codes do on all levels.
+// Deepest level on which two Morton codes share a cell; equal codes share one on all levels.
 FN int levels_in_common(u64 a, u64 b) { return a == b ? SDF_MORTON_BITS : (clz(a ^ b) - 1) / 3; }
 
-// The levels of the split cells that begin at a code: it and the next one lie in them, and the one before does not.
+// Levels of the split cells that start at a code: they contain it and the next code, but not the previous one.
 struct Levels {
     int first, end;
 };
@@ -43,7 +42,7 @@ struct sdf_split_cells_args {
     u32 n;
     u32 depth;
     const u64* keys;  // [n + 1]
-    const u32* end;   // [n] the running sums of the counts
+    const u32* end;   // [n] prefix sums of the counts
     u64* cell;        // [splits] out: the split cells, sorted
 };
 SDF_KERNEL(sdf_split_cells, PLAIN, i) {
@@ -55,16 +54,16 @@ SDF_KERNEL(sdf_split_cells, PLAIN, i) {
     }
 }
 
-// A child that is not split is a leaf. Its place follows from the split cells before it, depth first: each of them that
-// is done has brought eight cells and is none of the leaves itself; those that the leaf lies in have brought as many as
-// the octal digits of its key say.
+// A child that is not split is a leaf. Its index follows from the split cells before it, depth first: each completed
+// one adds eight cells and is no leaf itself; each one containing the leaf adds the number of cells given by the
+// corresponding octal digit of the leaf's key.
 struct sdf_split_leaves_args {
     u32 n;  // 8 x split cells: their children
     u32 splits;
     const u64* cell;  // [splits] sorted
     u64* leaf_key;    // [7 * splits + 1] out: sorted
     u8* leaf_level;   // [7 * splits + 1] out
-    u32* leaf_child;  // [7 * splits + 1] out: which child each leaf is, 8 x split cell + octant
+    u32* leaf_child;  // [7 * splits + 1] out: each leaf's index as a child, 8 x split cell + octant
 };
 SDF_KERNEL(sdf_split_leaves, PLAIN, i) {
     u64 parent = a.cell[i >> 3];
@@ -72,7 +71,7 @@ SDF_KERNEL(sdf_split_leaves, PLAIN, i) {
     u64 key = cell_key(parent) + (i & 7u) * cell_size(level);
     u32 before = lower_bound_from(a.cell, a.splits, (i >> 3) + 1, cell_of(key, 0));
     if (before < a.splits && a.cell[before] == cell_of(key, level)) return;
-    u32 high = (u32)(key >> 30), low = (u32)key & 0x3fffffffu, octants = 0;  // octal digits, summed up
+    u32 high = (u32)(key >> 30), low = (u32)key & 0x3fffffffu, octants = 0;  // sum of octal digits
     for (u32 bit = 0; bit < 3; bit++)
         octants += (u32)(popcount(high & 0x9249249u << bit) + popcount(low & 0x9249249u << bit)) << bit;
     u32 leaf = 7 * (before - level) + octants;
@@ -81,7 +80,7 @@ SDF_KERNEL(sdf_split_leaves, PLAIN, i) {
     a.leaf_child[leaf] = i;
 }
 
-// Who owns a point that is no corner, and which of its points it is. neighbour: a function of directions below 13.
+// Owner of a point other than a corner, and the point's number in it. neighbour: a function of directions below 13.
 struct Owned {
     u32 cell;
     int point;
@@ -101,17 +100,17 @@ FN Owned first_owner(u32 cell, int point, Neighbour neighbour) {
     return own;
 }
 
-// What is known of the split cells, a row for each of these: the neighbours of the same level in the directions towards
-// the origin, split cells too, or SDF_NONE; the parent, the root's is itself; the points that each cell owns, as bits.
+// Links of split cells, a row for each kind: split neighbours on the same level in the directions towards the origin,
+// or SDF_NONE; the parent (the root's is itself); the cell's owned points, as bits.
 enum { PARENT = SDF_CENTRE, MASK };
 
-// Of neighbours those in the nine directions in which they share points.
+// Finds links and owned points; neighbours only in the nine directions with shared points other than corners.
 struct sdf_split_own_args {
     u32 n;            // split cells
-    u32 depth;        // they are on the levels above it
+    u32 depth;        // all are on levels above it
     const u64* cell;  // [n]
     u32* kin;         // [15, n] out: see above
-    u32* count;       // [depth, n] out: how many points each cell owns; 0 on other levels
+    u32* count;       // [depth, n] out: each cell's owned point count; 0 on other levels
 };
 SDF_KERNEL(sdf_split_own, PLAIN, i) {
     u64 cell = a.cell[i];
@@ -119,7 +118,7 @@ SDF_KERNEL(sdf_split_own, PLAIN, i) {
     Lattice at = morton_decode(cell_key(cell));
     for (int direction = 0; direction < SDF_CENTRE; direction++) {
         neighbour[direction] = SDF_NONE;
-        if (is_corner(direction)) continue;  // nothing in common but a corner
+        if (is_corner(direction)) continue;  // only a corner is shared
         Offset o = offset_of(direction);
         Lattice p = {at.x + (u32)(o.x - 1) * size, at.y + (u32)(o.y - 1) * size, at.z + (u32)(o.z - 1) * size};
         if ((p.x | p.y | p.z) >> SDF_LATTICE_BITS == 0) {
@@ -144,7 +143,7 @@ SDF_KERNEL(sdf_split_own, PLAIN, i) {
     for (u32 k = 0; k < a.depth; k++) a.count[k * (size_t)a.n + i] = k == level ? (u32)popcount(mask) : 0;
 }
 
-// The level on which a corner of an octree comes up first.
+// Coarsest level with a corner.
 FN u8 corner_level(u64 key) {
     u64 lowest = key & (0 - key);
     u32 up = key ? min_of((u32)(63 - clz(lowest)) / 3, (u32)SDF_LATTICE_BITS) : SDF_LATTICE_BITS;
@@ -154,33 +153,33 @@ FN u8 corner_level(u64 key) {
 struct sdf_corner_level_args {
     u32 n;                  // corners
     const u64* corner_key;  // [n]
-    u8* level;              // [n] out: the first whose cells have it
+    u8* level;              // [n] out: the coarsest whose cells have it
 };
 SDF_KERNEL(sdf_corner_level, PLAIN, i) { a.level[i] = corner_level(a.corner_key[i]); }
 
 struct sdf_split_points_args {
     u32 n;  // 27 x split cells: their points
     u32 splits;
-    u32 low_bits;     // of the keys of corners, all of them 0
+    u32 low_bits;     // number of the corner keys' low bits, all 0
     const u64* cell;  // [splits]
     const u32* kin;   // [15, splits]
-    const u32* end;   // [depth, splits] the running sums of the counts
-    u32* point;       // [n] out: which corners they are: level by level, cell by cell; or null
-    u32* near;        // [corners] out: one of a level above nearby or SDF_NONE; or null
+    const u32* end;   // [depth, splits] prefix sums of the counts
+    u32* point;       // [n] out: their corners' indices, level by level, cell by cell; or null
+    u32* near;        // [corners] out: a nearby corner on a coarser level, or SDF_NONE; or null
     float* position;  // [corners, 3] out: in the unit cube; or null
     u32* short_code;  // [corners] out: their keys without low_bits
-    u64* code;        // [corners] out: the same where 32 bits are too few, and short_code is null
+    u64* code;        // [corners] out: the same if 32 bits are too few; short_code is null then
 };
 
-// Where a point that a cell owns comes among all that are owned, level by level.
+// Index of a cell's owned point among all owned points, level by level.
 FN u32 owned_place(const sdf_split_points_args& a, u32 cell, int point) {
     u32 mask = a.kin[MASK * (size_t)a.splits + cell];
     return a.end[cell_level(a.cell[cell]) * (size_t)a.splits + cell] - (u32)popcount(mask >> point);
 }
 
-// The points of the split cells, numbered by their places among all that are owned. A cell's own corners are points of
-// its parent, or again one's corners. They are near those of the points that the cell owns for which they are the next
-// ones towards the origin.
+// Numbers the split cells' points by their index among all owned points. A cell's own corners are points of its parent,
+// or in turn its corners. A corner is `near` the cell's owned points for which it is the next corner towards the
+// origin.
 SDF_KERNEL(sdf_split_points, PLAIN, i) {
     u32 cell = i / 27, above = cell, mask = a.kin[MASK * (size_t)a.splits + cell];
     int own = (int)(i % 27), point = own;
@@ -217,13 +216,13 @@ SDF_KERNEL(sdf_split_points, PLAIN, i) {
             }
 }
 
-// Corners in Morton order, and what is known of each.
+// Corners in Morton order.
 struct sdf_corner_sorted_args {
     u32 n;  // corners
     u32 low_bits;
     const u32* short_code;   // [n] sorted; or null
     const u64* code;         // [n]
-    const long long* order;  // [n] where each one was
+    const long long* order;  // [n] each one's index before sorting
     u64* corner_key;         // [n] out
     u32* place;              // [n] out: the inverse of the order
 };
@@ -234,12 +233,12 @@ SDF_KERNEL(sdf_corner_sorted, PLAIN, i) {
 
 struct sdf_corner_placed_args {
     u32 n;                   // corners
-    const u32* place;        // [n] of each one in Morton order
+    const u32* place;        // [n] each one's index in Morton order
     const float* distance;   // [n]
     const u32* slot;         // [n]
     const u32* triangle_id;  // [triangles] by slot
     float* placed_distance;  // [n] out
-    u32* nearest;            // [n] out: numbers of triangles
+    u32* nearest;            // [n] out: triangle ids
 };
 SDF_KERNEL(sdf_corner_placed, PLAIN, i) {
     a.placed_distance[a.place[i]] = a.distance[i];

@@ -1,12 +1,12 @@
-// How far the trilinear field of a cell is from the true distance.
+// Error of a cell's trilinear field with respect to the true distance.
 //
 // INTERFACE
 //   allowed_error              the tolerance at a distance
-//   bend, bend_of              how far the field bends, as gradients tell
+//   bend, bend_of              the field's bend, predicted by gradients
 //   misses_surface             whether the field is wrong at vertices in the cell
 //   middle                     the mean of the corners
 //   corners_jump, holds_jump   whether the sign jumps in the cell
-//   largest_error              the largest error of an opened cell, a CellError, from its PointErrors
+//   largest_error              an opened cell's maximum error, a CellError, from its PointErrors
 #ifndef SDFCLI_OCTREE_ERROR_H
 #define SDFCLI_OCTREE_ERROR_H
 #include "octree/gradient.h"
@@ -18,9 +18,9 @@ FN float allowed_error(float distance, float tolerance, float band) {
     return d > band ? tolerance * (d / band) : tolerance;
 }
 
-// How far the true distance may lie from the trilinear field between eight corners, judged by their gradients: along an
-// edge of length h on which the slope changes by J, a smooth field bends away by h J / 8, a crease by up to h J / 4.
-// The factors with which this enters the tests below were found by measuring (docs/internals/judgement.md).
+// Possible deviation of the true distance from the trilinear field between eight corners, estimated from their
+// gradients: along an edge of length h on which the slope changes by J, a smooth field bends away by h J / 8, a crease
+// by up to h J / 4. The tests' factors for it were found by measurement (docs/internals/judgement.md).
 template <class Gradient>
 FN float bend(float edge, const Gradient& gradient) {
     float sum = 0.f;
@@ -36,12 +36,12 @@ FN float bend(float edge, const Gradient& gradient) {
     return sum * edge * 0.125f;
 }
 
-// On the surface the distance is zero: does the field say so at the vertices in a cell, of the triangles with their
-// centroid in it? What lies between the points of a coarse cell, such as the relief of a nearly flat wall, shows here.
+// Whether the field exceeds the tolerance at surface vertices in a cell, where the distance is zero; tests triangles
+// with their centroid in the cell. Detects details between a coarse cell's points, such as a nearly flat wall's relief.
 template <class Team = Alone>
 FN bool misses_surface(const Level& own, const Points& points, float tolerance, u32 cell, const float* corner,
                        const Team& team = Team()) {
-    const u32 each = Team::THREADS == 1 ? 4 : 1;  // whose loads do not wait for each other
+    const u32 each = Team::THREADS == 1 ? 4 : 1;  // independent loads
     float scale = (float)(1u << own.level);
     for (int c = 0; c < 8; c++)
         if (abs_of(corner[c]) * scale > 1.74f) return false;  // farther than the cell's diagonal
@@ -66,14 +66,14 @@ FN bool misses_surface(const Level& own, const Points& points, float tolerance, 
     return false;
 }
 
-// The mean of a cell's eight corners, against which a distance at its centre is held.
+// Mean of a cell's eight corners, to compare with a distance at its centre.
 FN float middle(const float* corner) {
     return mean(mean(mean(corner[0], corner[1]), mean(corner[2], corner[3])),
                 mean(mean(corner[4], corner[5]), mean(corner[6], corner[7])));
 }
 
-// Does the sign jump between two of a cell's corners? See holds_jump. Gradients do not tell: they only turn round
-// there.
+// Whether the sign jumps between two of a cell's corners; see holds_jump. Gradients do not show jumps: they are only
+// reversed.
 FN bool corners_jump(const float* corner, float edge) {
     u32 inside = 0;
     for (int c = 0; c < 8; c++) inside |= (u32)(corner[c] < 0.f) << c;
@@ -87,7 +87,7 @@ FN bool corners_jump(const float* corner, float edge) {
     return false;
 }
 
-// How the field between a cell's corners bends, as a part of the error that is allowed there.
+// Bend of the field between a cell's corners, as a fraction of the allowed error.
 FN float bend_of(const Level& own, const Points& points, const Limits& allowed, u32 cell, const u32* point) {
     float gradient[24], nearest = 3.402823466e38f;
     for (int c = 0; c < 8; c++) nearest = min_of(nearest, abs_of(points.distance[point[c]]));
@@ -96,12 +96,12 @@ FN float bend_of(const Level& own, const Points& points, const Limits& allowed, 
     return bent / allowed_error(nearest, allowed.tolerance, allowed.band);
 }
 
-// Do two of a cell's points have different signs although their distances say that no surface lies between them? Then
-// the sign jumps there, as it does where a winding number closes the hole of an open surface: no octree follows that.
+// Whether two of a cell's points have different signs although their distances exclude a surface between them: the sign
+// jumps, as where a winding number closes an open surface's hole. No octree can resolve a jump.
 template <class Team>
 FN bool holds_jump(const float* distance, float half, const Team& team) {
     const u32 all = (1u << 27) - 1;
-    float way[13];  // by its square, in halves of the edge
+    float way[13];  // by squared length, in half edges
     u32 inside = 0;
     bool jumps = false;
     for (int j = team.first(); j < 27; j += Team::THREADS) inside |= (u32)(distance[j] < 0.f) << j;
@@ -122,17 +122,17 @@ FN bool holds_jump(const float* distance, float half, const Team& team) {
     return team.any(jumps);
 }
 
-// The share of its bend that counts on top of the errors at an octant's corners.
+// Share of an octant's bend added to the errors at its corners.
 #define SDF_BETWEEN 0.5f
 
-// The largest error of an opened cell's field: in each octant the one seen at a point, and on top of it that share of
-// what the gradients foretell between these. tolerance: as a part of what is allowed there; sheet: of what a sheet in
-// the cell allows, which is so thick. at_point: whether it passes the tolerance without that share.
+// Maximum error of an opened cell's field: for each octant, the error at its points plus SDF_BETWEEN times the bend
+// predicted by the gradients. tolerance: error relative to the allowed error; sheet: relative to the error allowed by
+// the thinnest sheet in the cell; width: its thickness; at_point: whether the tolerance is exceeded without the bend.
 struct CellError {
     float tolerance, sheet, width;
     bool at_point;
 };
-// What those who look at a cell know of its 27 points. distance: in.
+// A team's data on a cell's 27 points. distance: in.
 struct PointErrors {
     float distance[27], error[27], gradient[81];
 };

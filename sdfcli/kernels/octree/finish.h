@@ -1,8 +1,8 @@
-// What is done level by level when an octree has grown, in one launch each.
+// Level-by-level work after an octree's growth, in one launch for each kernel.
 //
 // INTERFACE
-//   sdf_octree_ranks   what sdf_octree_held and sdf_octree_rank do
-//   sdf_octree_rounds  what sdf_corner_quantise does for the root's corners, and sdf_octree_round
+//   sdf_octree_ranks   sdf_octree_held and sdf_octree_rank on all levels
+//   sdf_octree_rounds  sdf_corner_quantise for the root's corners, and sdf_octree_round on all levels
 #ifndef SDFCLI_OCTREE_FINISH_H
 #define SDFCLI_OCTREE_FINISH_H
 #include "base/grid.h"
@@ -12,10 +12,10 @@
 #ifdef SDF_SHARED
 
 struct sdf_octree_ranks_args {
-    u32 n;      // threads: all that run at a time
+    u32 n;      // threads: all that run concurrently
     u32 cells;  // on all levels
     AllLevels octree;
-    u32* rank;      // [cells] out: how many leaves come before each along the Morton curve
+    u32* rank;      // [cells] out: number of leaves before each along the Morton curve
     u32* arrivals;  // [1] 0 at first
 };
 SDF_KERNEL(sdf_octree_ranks, GRID, i) {
@@ -41,10 +41,10 @@ SDF_KERNEL(sdf_octree_ranks, GRID, i) {
 }
 
 struct sdf_octree_rounds_args {
-    u32 n;     // threads: all that run at a time
+    u32 n;     // threads: all that run concurrently
     u32 rows;  // on all levels
     AllLevels octree;
-    const float* value;  // [points] and the rest as for sdf_octree_round
+    const float* value;  // [points] and the rest as in sdf_octree_round
     const u8* hanging;   // [points]
     const u32* fine;     // [points] may be null
     int parts;
@@ -56,7 +56,7 @@ struct sdf_octree_rounds_args {
 SDF_KERNEL(sdf_octree_rounds, GRID, i) {
     Grid grid = {i, a.n, a.arrivals, nullptr};
     const LevelEntry* level = (const LevelEntry*)a.octree.level + 1;
-    grid.each(8, [&](u32 corner) {  // the root's, of which nothing is foretold
+    grid.each(8, [&](u32 corner) {  // the root's, without predictions
         int steps = a.hanging[corner] ? 0 : whole_steps(a.value[corner], 0.0, a.step);
         a.rounded[corner] = (float)((double)steps * a.step);
         a.steps[corner] = steps;

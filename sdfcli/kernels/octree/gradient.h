@@ -1,16 +1,16 @@
-// Gradients of the signed distance at the points of an octree.
+// Gradients of the signed distance at an octree's points.
 //
 // INTERFACE
-//   Points, Limits    what is known of the points, and what is asked of the field between them
-//   gradient_along    from the way from the nearest point of the surface
-//   load_gradients    at measured points: as kept, or worked out anew
+//   Points, Limits    the points' data, and the field's error limits between them
+//   gradient_along    from the vector from the nearest surface point
+//   load_gradients    at measured points: stored, or recomputed
 //   corner_gradients  at a cell's corners
 #ifndef SDFCLI_OCTREE_GRADIENT_H
 #define SDFCLI_OCTREE_GRADIENT_H
 #include "geometry/triangle.h"
 #include "octree/levels.h"
 
-// The gradient of the signed distance, from the way from the nearest point: along that, or, on the surface, the face's
+// Gradient of the signed distance, along the vector from the nearest surface point or, on the surface, along the face's
 // normal.
 FN F3 gradient_along(D3 g, const float* t, bool inside) {
     double length = sqrt(dot(g, g)), sign = inside ? -1.0 : 1.0;
@@ -29,18 +29,18 @@ struct Points {
     const u64* triangle_key;  // [triangles]
     const float* triangle;    // [triangles, 9]
     const float* distance;    // [points] signed
-    const float* gradient;    // [points, 3] null: worked out
+    const float* gradient;    // [points, 3] null: recomputed
     const u32* slot;          // [points] nearest triangle
 };
 
 struct Limits {
     float tolerance;
     float band;
-    float thin_least;  // sheets thinner than this, in edges of the domain, are given up
+    float thin_least;  // thinner sheets, in domain edges, are not kept
 };
 
-// Gradients of so many points, given their numbers, and a function of the cell's place and k for their places on the
-// lattice. Of many points on a GPU they are worked out anew, which takes less time than what is kept takes memory.
+// Gradients at COUNT points, given by index; place(cell position, k): point k's position on the lattice. On a GPU with
+// many points, gradients are recomputed to save memory.
 template <int COUNT, class Place, class Team>
 FN void load_gradients(const Points& points, const Level& own, u32 cell, const u32* point, const Place& place,
                        const Team& team, float* gradient) {
@@ -63,7 +63,7 @@ FN void load_gradients(const Points& points, const Level& own, u32 cell, const u
         gradient[3 * k + 2] = g.z;
     }
 }
-// Those at a cell's corners.
+// Gradients at a cell's corners.
 FN void corner_gradients(const Level& own, const Points& points, u32 cell, const u32* corner, float* gradient) {
     u32 edge = 1u << (SDF_LATTICE_BITS - own.level);
     load_gradients<8>(

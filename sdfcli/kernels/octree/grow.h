@@ -1,13 +1,13 @@
-// How an octree grows: cells are split, and opened, and their new points are made and measured.
+// An octree's growth: cells are split and opened, and their new points are created and measured.
 //
 // INTERFACE
-//   sdf_octree_children  the families of cells that are split
-//   sdf_octree_beside    what their neighbours' children learn of them
-//   sdf_octree_opening   rows for cells that begin to open
-//   sdf_octree_own       which points the opening cells own; own_points says so by a team
-//   sdf_octree_points    the numbers of their points; their own are made
-//   sdf_octree_keys      the keys of points on the lattice
-//   sdf_octree_measured  signed distances, and gradients where they are kept
+//   sdf_octree_children  creates the families of split cells
+//   sdf_octree_beside    links the families to the neighbours' children
+//   sdf_octree_opening   creates the rows of opening cells
+//   sdf_octree_own       the points owned by opening cells; own_points: for a team
+//   sdf_octree_points    numbers their points and creates the owned ones
+//   sdf_octree_keys      the points' keys on the lattice
+//   sdf_octree_measured  signed distances, and gradients if stored
 #ifndef SDFCLI_OCTREE_GROW_H
 #define SDFCLI_OCTREE_GROW_H
 #include "base/kernel.h"
@@ -15,10 +15,10 @@
 #include "sign/propagate.h"
 #include "sign/pseudonormal.h"
 
-// A cell is split: its children become a family.
+// Splits cells: a cell's children become a family.
 struct sdf_octree_children_args {
     u32 n;             // cells to split
-    u32 first;         // number of the first new family
+    u32 first;         // index of the first new family
     const u32* cells;  // [n]
     Level own, below;
 };
@@ -36,13 +36,12 @@ SDF_KERNEL(sdf_octree_children, PLAIN, i) {
     a.below.stale[family] = STALE;
 }
 
-// Where a neighbour's children are older than those of a cell that is split, the opened ones among them learn of the
-// new cells. The field may change in both, and in what they contain: no farther, as what hangs on a cell's points lies
-// beside it, and is smaller by a half from level to level. Another thread for each neighbour: one after the other they
-// would wait for memory.
+// If a neighbour's children are older than a split cell's, the opened ones among them are linked to the new family. The
+// field may change in both and in their descendants, but no farther, as dependants of a cell's points touch it and
+// their size is halved from level to level. One thread per neighbour: sequential loads would wait for memory.
 struct sdf_octree_beside_args {
     u32 n;             // 27 x cells to split
-    u32 first;         // number of the first new family
+    u32 first;         // index of the first new family
     const u32* cells;  // [ceil(n / 27)]
     Level own, below;
 };
@@ -63,7 +62,7 @@ SDF_KERNEL(sdf_octree_beside, PLAIN, i) {
     }
 }
 
-// Cells begin to open: each gets a row.
+// Starts opening cells: each gets a row.
 struct sdf_octree_opening_args {
     u32 n;             // cells to open
     u32 first;         // row of the first
@@ -78,15 +77,15 @@ SDF_KERNEL(sdf_octree_opening, PLAIN, i) {
     a.own.child[row] = SDF_NONE;
 }
 
-// Which points the opening cells own: a bit mask and a count. Points that other cells have, or will have, are borrowed.
+// Points owned by opening cells: a bit mask and a count. Points of other opened or opening cells are borrowed.
 struct sdf_octree_own_args {
     u32 n;             // cells to open
     u32 first;         // row of the first
     const u32* cells;  // [n]
-    Level own, above;  // out: around, and points, other opening cells' points as places in their list
-    u32* mask;         // [n] out: the points that each cell owns
-    u32* lent;         // [n] out: the points that other opening cells own
-    u32* count;        // [n] out: of its own
+    Level own, above;  // out: around, and points; other opening cells' points as indices in their list
+    u32* mask;         // [n] out: the points owned by each cell
+    u32* lent;         // [n] out: the points owned by other opening cells
+    u32* count;        // [n] out: number of owned points
 };
 template <class Team>
 FN void own_points(const sdf_octree_own_args& a, u32 i, Neighbours& around, const Team& team) {
@@ -148,26 +147,26 @@ SDF_KERNEL(sdf_octree_own, SIMD, i) {
     own_points(a, i, around, Alone());
 }
 
-// The numbers of an opening cell's points; its own are made, and with them it is opened. A thread for each point: one
-// after the other they would wait for memory.
+// Numbers an opening cell's points and creates the owned ones; the cell is opened then. One thread per point:
+// sequential loads would wait for memory.
 struct sdf_octree_points_args {
-    u32 n;             // 27 x opening cells of this piece
+    u32 n;             // 27 x opening cells in this chunk
     u32 first;         // row of the first opening cell
-    u32 piece;         // place of the piece's first cell among the opening cells
-    u32 first_point;   // number of the first new point
-    u32 piece_point;   // that of the piece
+    u32 piece;         // index of the chunk's first cell among the opening cells
+    u32 first_point;   // index of the first new point
+    u32 piece_point;   // index of the chunk's first new point
     const u32* cells;  // [opening]
     Level own, above;  // in and out: points; out: state, opened
     const u32* mask;   // [opening]
     const u32* lent;   // [opening]
-    const u32* last;   // [opening] running sums of their new points
+    const u32* last;   // [opening] prefix sums of their new point counts
     const u32* slot;   // [points]
-    u32 seeds;         // of each new point, at most
+    u32 seeds;         // maximum per new point
     u32* point_row;    // [new points] out: the owner's row
     float* position;   // [new points, 3] out
-    u32* seed;         // [new points, seeds] out: ended by SDF_NONE
+    u32* seed;         // [new points, seeds] out: terminated by SDF_NONE
 };
-// at(): where the cell lies among those of its level; corner(c): the point at a corner.
+// at(): the cell's position on its level; corner(c): the point at a corner.
 template <class At, class Corner>
 FN void make_point(const sdf_octree_points_args& a, u32 place, int j, const At& at, const Corner& corner) {
     u32 row = a.first + place, mask = a.mask[place];
@@ -195,7 +194,7 @@ SDF_KERNEL(sdf_octree_points, CHUNKS, i) {
     if (j == SDF_CENTRE) a.own.state[cell] = OPENED;
 }
 
-// The keys of an opened cell's points but its corners, which are points of a cell above. Cells that share one agree.
+// Keys of an opened cell's points except its corners, which are points of coarser cells. Cells sharing a point agree.
 struct sdf_octree_keys_args {
     u32 n;  // rows
     AllLevels octree;
@@ -211,18 +210,18 @@ SDF_KERNEL(sdf_octree_keys, PLAIN, i) {
                           morton_encode(point_of(own.level, at, offset_of(j))));
 }
 
-// A measured point's signed distance and, where they are kept, its gradient. The sign is that of the pseudonormal, or
-// given, or that of the winding number.
+// A measured point's signed distance and, if stored, gradient. The sign comes from the pseudonormal, an older point or
+// the winding number.
 struct sdf_octree_measured_args {
     u32 n;                   // new points
     const float* position;   // [n, 3]
     const u32* slot;         // [n] nearest triangle
     const float* distance;   // [n] unsigned
-    const u8* inside;        // [n] 0, 1, or 2 where the winding number decides; null where normals do
+    const u8* inside;        // [n] 0, 1, or 2: the winding number decides; null: normals decide
     const float* winding;    // [n] may be null
-    const float* normals;    // [triangles, 7, 3] as for sdf_pseudonormal
+    const float* normals;    // [triangles, 7, 3] as in sdf_pseudonormal
     const float* triangle;   // [triangles, 9]
-    u32* nearest;            // [n] out: the slots once more
+    u32* nearest;            // [n] out: copy of the slots
     float* signed_distance;  // [n] out
     float* gradient;         // [n, 3] out: of the signed distance; may be null
 };

@@ -1,32 +1,32 @@
-// Which cells are opened, and which are split: Frisken's tests (2000), made tighter.
+// Tests for opening and splitting cells: Frisken's (2000), made tighter.
 //
 // INTERFACE
-//   sdf_octree_screen   new cells, by their corners
-//   sdf_octree_probe    the centres of those in doubt
-//   sdf_octree_probed   those cells, by the distance at the centre
-//   sdf_octree_peek     cells that stayed closed, by points of their neighbours; peek_around does so by a team
-//   sdf_octree_test     opened cells, by all 27 points; test_cell does so by a team
+//   sdf_octree_screen   tests new cells by their corners
+//   sdf_octree_probe    the centres of undecided cells
+//   sdf_octree_probed   tests these cells by the distance at the centre
+//   sdf_octree_peek     tests closed cells by points of their neighbours; peek_around: for a team
+//   sdf_octree_test     tests opened cells by all 27 points; test_cell: for a team
 #ifndef SDFCLI_OCTREE_REFINE_H
 #define SDFCLI_OCTREE_REFINE_H
 #include "base/kernel.h"
 #include "octree/error.h"
 
-// As parts of the error that is allowed: the bend up to which a new cell stays a leaf untested, and the error at one
-// point that tells of larger ones elsewhere in a cell that bends more.
+// As fractions of the allowed error: maximum bend for a new cell to stay a leaf untested; minimum error at one point
+// that indicates larger errors elsewhere in a cell with more bend.
 #define SDF_STRAIGHT 0.5f
 #define SDF_DOUBTFUL 0.625f
 
-// A first look at a new cell, of which only the corners are known: may it stay a leaf untested? What its gradients
-// foretell is enough to open it, or, if it is little, to leave it; in between the centre is asked for. Cells with both
-// sides of a sheet are opened, or left.
+// First test of a new cell, by its corners: may it stay a leaf untested? A large bend predicted by the gradients opens
+// the cell, a small one leaves it closed; in between, the centre is queried. Cells with both sides of a sheet are
+// opened or left closed, without a query.
 struct sdf_octree_screen_args {
     u32 n;      // new cells
-    u32 first;  // number of the first
+    u32 first;  // index of the first
     Level own, above;
     Points points;
     Limits allowed;
     u32 thin_only;  // whether only sheets are split on this level
-    u8* wish;       // [n] out: 0 stays a leaf, 1 is to be opened, 2 is to be probed
+    u8* wish;       // [n] out: 0: leaf, 1: open, 2: probe
 };
 SDF_KERNEL(sdf_octree_screen, SIMD, i) {
     u32 cell = a.first + i, point[8];
@@ -57,15 +57,15 @@ SDF_KERNEL(sdf_octree_screen, SIMD, i) {
     a.wish[i] = wish;
 }
 
-// The centres of cells that are to be probed.
+// Centres of cells to probe.
 struct sdf_octree_probe_args {
     u32 n;
-    const u32* cells;  // [n] to be probed
+    const u32* cells;  // [n] to probe
     Level own, above;
     const u32* slot;  // [points] nearest triangle
-    u32 seeds;        // of each, at most
+    u32 seeds;        // maximum per centre
     float* position;  // [n, 3] out: the centre
-    u32* seed;        // [n, seeds] out: ended by SDF_NONE
+    u32* seed;        // [n, seeds] out: terminated by SDF_NONE
 };
 SDF_KERNEL(sdf_octree_probe, PLAIN, i) {
     u32 cell = a.cells[i];
@@ -74,17 +74,17 @@ SDF_KERNEL(sdf_octree_probe, PLAIN, i) {
         SDF_CENTRE, a.slot, a.seeds, a.position + 3 * (size_t)i, a.seed + a.seeds * (size_t)i);
 }
 
-// A second look, at a cell's centre. Its sign is not asked for: with the wrong one, the field would have to be wrong by
-// twice the distance there while nothing bends.
+// Second test, by the distance at a cell's centre. Its sign is not needed: a wrong sign would require a field error of
+// twice the distance without any bend.
 struct sdf_octree_probed_args {
     u32 n;
-    u32 first;         // number of the first new cell
+    u32 first;         // index of the first new cell
     const u32* cells;  // [n] probed
     Level own, above;
     Points points;
     Limits allowed;
     const float* centre;  // [n] unsigned distance of the centre
-    u8* wish;             // [new cells] out: 1 is to be opened
+    u8* wish;             // [new cells] out: 1: open
 };
 SDF_KERNEL(sdf_octree_probed, PLAIN, i) {
     u32 cell = a.cells[i], point[8];
@@ -98,14 +98,14 @@ SDF_KERNEL(sdf_octree_probed, PLAIN, i) {
     a.wish[cell - a.first] = miss > SDF_DOUBTFUL * allowed_error(nearest, a.allowed.tolerance, a.allowed.band);
 }
 
-// A third look at a cell that was not opened: its neighbours may have been, and share points with it.
+// Third test, for cells still closed, by points shared with opened neighbours.
 struct sdf_octree_peek_args {
-    u32 n;      // new cells, of which closed ones are looked at
-    u32 first;  // number of the first
+    u32 n;      // new cells, of which closed ones are tested
+    u32 first;  // index of the first
     Level own, above;
     Points points;
     Limits allowed;
-    u8* wish;  // [n] out: 1 is to be opened
+    u8* wish;  // [n] out: 1: open
 };
 template <class Team>
 FN void peek_around(const sdf_octree_peek_args& a, u32 i, Neighbours& around, const Team& team) {
@@ -145,26 +145,26 @@ SDF_KERNEL(sdf_octree_peek, SIMD, i) {
     peek_around(a, i, around, Alone());
 }
 
-// Frisken's test (2000), made tighter: which opened cells are to be split, and why. One stays a leaf where the sign
-// jumps. Where a.thin_only, the tolerance has all the levels that it gets.
+// Frisken's test (2000), made tighter: selects opened cells to split, with the cause. A cell stays a leaf where the
+// sign jumps. With a.thin_only, the tolerance's finest level is reached.
 struct sdf_octree_test_args {
     u32 n;            // rows
-    u32 first;        // the first, where these follow each other
+    u32 first;        // the first, if consecutive
     const u32* rows;  // [n] may be null
     Level own;
     Points points;
     Limits allowed;
     u32 thin_only;      // whether only sheets are split on this level
-    float jump_edge;    // cells of this edge or less are not split for a jump of the sign
-    u8* split_request;  // [cells] out: the Cause, where a cell is to be split
-    u8* state;          // [cells] out: where the sign jumps; may be null
+    float jump_edge;    // cells with at most this edge are not split at a sign jump
+    u8* split_request;  // [cells] out: the Cause of cells to split
+    u8* state;          // [cells] out: JUMP where the sign jumps; may be null
 };
 template <class Team>
 FN void test_cell(const sdf_octree_test_args& a, u32 i, PointErrors& m, const Team& team) {
     u32 row = a.rows ? a.rows[i] : a.first + i, cell = a.own.cell[row];
     const u32* point = a.own.points + 27 * (size_t)row;
     float corner[8], edge = 1.f / (float)(1u << a.own.level);
-    team.meet();  // before what is known of the cell before is lost
+    team.meet();  // before overwriting the previous cell's data
     for (int j = team.first(); j < 27; j += Team::THREADS) m.distance[j] = a.points.distance[point[j]];
     team.meet();
     for (int c = 0; c < 8; c++) corner[c] = m.distance[corner_point(c)];

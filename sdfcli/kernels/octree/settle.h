@@ -1,7 +1,7 @@
-// Hanging corners on all levels in one launch, each of which would take one, and the host's time between them.
+// Hanging corners on all levels in one launch, instead of one launch per level with host time in between.
 //
 // INTERFACE
-//   sdf_octree_settle  what sdf_octree_constrain does, level by level, and then sdf_octree_tighten
+//   sdf_octree_settle  sdf_octree_constrain, level by level, then sdf_octree_tighten
 #ifndef SDFCLI_OCTREE_SETTLE_H
 #define SDFCLI_OCTREE_SETTLE_H
 #include "base/grid.h"
@@ -10,11 +10,11 @@
 #ifdef SDF_SHARED
 
 struct sdf_octree_settle_args {
-    u32 n;         // threads: all that run at a time
-    u32 coarsest;  // level above which no cells were split
+    u32 n;         // threads: all that run concurrently
+    u32 coarsest;  // coarsest level with new splits
     u32 cells;     // on all levels
-    u32 older;     // points that have had a value, and
-    u32 newer;     // those that have none yet
+    u32 older;     // points with a value
+    u32 newer;     // points without a value yet
     AllLevels octree;
     Points points;
     Limits allowed;
@@ -35,7 +35,7 @@ SDF_KERNEL(sdf_octree_settle, GRID, i) {
     for (u32 k = a.coarsest; k + 1 < levels; k++) {
         const LevelEntry *own = level + k, *below = own + 1;
         u32 cells = number_on(a.octree, k + 1, &LevelEntry::cells, a.cells);
-        if (cells == 0) break;  // and there are none on finer levels
+        if (cells == 0) break;  // finer levels have none, either
         sdf_octree_constrain_args constrain = {
             cells / 8,         own->own, own[-1].own, below->own, k + 2 < levels ? below[1].own.stale : nullptr,
             a.points.distance, a.value,  a.hanging};
@@ -45,7 +45,7 @@ SDF_KERNEL(sdf_octree_settle, GRID, i) {
     u32 first = a.coarsest + 1 < levels ? level[a.coarsest + 1].cells : a.cells;
     sdf_octree_tighten_args tighten = {a.cells - first, first,   a.octree,  a.points,
                                        a.allowed,       a.value, a.hanging, a.any};
-    u32 step = tighten.n / 8 > grid.threads ? 8 : 1;  // of many families few are renewed
+    u32 step = tighten.n / 8 > grid.threads ? 8 : 1;  // of many families, few are renewed
     grid.each(tighten.n / step, [&](u32 i) {
         if (step == 8) {
             CellOfAll of = cell_of(a.octree, first + 8 * i);

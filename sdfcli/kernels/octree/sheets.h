@@ -1,33 +1,32 @@
-// Sheets: thin walls, and thin gaps, of which a cell has both sides.
+// Sheets: thin walls and thin gaps with both sides in one cell.
 //
 // INTERFACE
-//   SDF_SHEET_SHARE, SDF_SHEET_EDGE  what a cell with both sides has to keep
-//   near_surface, sheet_width        whether the surface may lie in a cell; how thin the thinnest sheet in it is
-//   sdf_octree_sheets                that thickness for new cells
-//   sdf_octree_sheet_points, sdf_octree_beside_sheets  points whose values are rounded more finely
+//   SDF_SHEET_SHARE, SDF_SHEET_EDGE  limits for a cell with both sides
+//   near_surface, sheet_width        whether the surface may lie in a cell; thickness of its thinnest sheet
+//   sdf_octree_sheets                this thickness for new cells
+//   sdf_octree_sheet_points, sdf_octree_beside_sheets  points with more finely rounded values
 #ifndef SDFCLI_OCTREE_SHEETS_H
 #define SDFCLI_OCTREE_SHEETS_H
 #include "base/kernel.h"
 #include "octree/gradient.h"
 
-// Of a sheet's thickness, the part by which the field may err in a cell with both of its sides, and the largest edge of
-// such a cell: along the lattice's axes none then holds a side and the middle, where the distance turns round.
-// (docs/concepts/accuracy.md).
+// As fractions of a sheet's thickness: the maximum field error in a cell with both sides, and the maximum edge of such
+// a cell, so that along the lattice's axes no cell contains a side and the medial surface, where the distance turns
+// round (docs/concepts/accuracy.md).
 #define SDF_SHEET_SHARE 0.22f
 #define SDF_SHEET_EDGE 0.5f
 
-// Whether the surface may lie in a cell: a corner is no farther from it than the cell's diagonal.
+// Whether the surface may lie in a cell: a corner's distance is at most the cell's diagonal.
 FN bool near_surface(const float* corner, float edge) {
     float nearest = abs_of(corner[0]);
     for (int c = 1; c < 8; c++) nearest = min_of(nearest, abs_of(corner[c]));
     return nearest <= 1.74f * edge;
 }
 
-// The thickness of the thinnest sheet, a wall or a gap, of which a cell has both sides: where the gradients at the ends
-// of an edge oppose each other, the points of the surface nearest to these lie on either side of it. The width between
-// these is positive across a wall and negative across a gap. Without effect on the surface, and passed over, are walls
-// in cells that lie within them, and gaps likewise, and wide ones; sheets thinner than thin_least are given up. Where
-// `everywhere`, they are not passed over.
+// Thickness of the thinnest sheet, a wall or a gap, with both sides in a cell: if the gradients at an edge's ends
+// oppose each other, the ends' nearest surface points lie on either side of a sheet. The width between them is positive
+// across a wall and negative across a gap. Ignored, as without effect on the surface: walls in cells entirely inside
+// them, gaps likewise (unless `everywhere`), and wide sheets. Sheets thinner than thin_least are not kept.
 template <class Gradient, class Team = Alone>
 FN float sheet_width(const Limits& allowed, const float* corner, float edge, const Gradient& gradient,
                      bool everywhere = false, const Team& team = Team()) {
@@ -49,14 +48,14 @@ FN float sheet_width(const Limits& allowed, const float* corner, float edge, con
     return thinnest > SDF_SHEET_WIDEST * allowed.tolerance ? SDF_NO_SHEET : thinnest;
 }
 
-// How thin the sheets in new cells are.
+// Thickness of sheets in new cells.
 struct sdf_octree_sheets_args {
     u32 n;      // new cells
-    u32 first;  // number of the first
+    u32 first;  // index of the first
     Level own, above;
     Points points;
     Limits allowed;
-    float* width;  // [n] out: of the thinnest sheet in the cell, 3e38 for none
+    float* width;  // [n] out: thickness of the cell's thinnest sheet; 3e38: none
     u8* thin;      // [n] out: whether there is one
 };
 SDF_KERNEL(sdf_octree_sheets, PLAIN, i) {
@@ -70,20 +69,20 @@ SDF_KERNEL(sdf_octree_sheets, PLAIN, i) {
     a.thin[i] = a.width[i] < SDF_NO_SHEET;
 }
 
-// The points whose values are rounded more finely, for a sheet's thickness hangs on them: the corners of leaves with
-// its middle, and in two more passes those of leaves around: these are no larger than half of the sheet, and not much
-// smaller than a fifth. The last pass takes only those through which the surface passes. Bit k stands for a step halved
-// k times; the highest counts.
+// Points with more finely rounded values, as they determine a sheet's thickness: the corners of leaves that contain its
+// middle, and in two more passes the corners of surrounding leaves, whose edges are at most half of the sheet's
+// thickness and not much below a fifth. The last pass is restricted to leaves crossed by the surface. Bit k: a step
+// halved k times; the highest bit counts.
 struct sdf_octree_sheet_points_args {
-    u32 n;  // cells, of which leaves are looked at
+    u32 n;  // cells, of which leaves are tested
     AllLevels octree;
     Points points;
     Limits allowed;
-    float step;   // to which distances are rounded elsewhere, in edges of the domain
-    float share;  // of a sheet's thickness: steps are no larger around it
-    u32 parts;    // of a step at most, a power of two
-    u32* fine;    // [points] in and out, bits: how often the step is halved
-    u8* halved;   // [1] in and out, 0 before: whether it is halved anywhere
+    float step;   // rounding step elsewhere, in domain edges
+    float share;  // maximum step around a sheet, as a fraction of its thickness
+    u32 parts;    // maximum parts of a step, a power of two
+    u32* fine;    // [points] in and out, bits: halvings of the step
+    u8* halved;   // [1] in and out, 0 before: whether any step is halved
 };
 SDF_KERNEL(sdf_octree_sheet_points, PLAIN, i) {
     CellOfAll at = cell_of(a.octree, i);
@@ -102,12 +101,12 @@ SDF_KERNEL(sdf_octree_sheet_points, PLAIN, i) {
 }
 
 struct sdf_octree_beside_sheets_args {
-    u32 n;  // cells, of which leaves are looked at
+    u32 n;  // cells, of which leaves are tested
     AllLevels octree;
     const float* distance;  // [points] signed
-    u32 on_surface;         // whether only leaves count through which the surface passes
+    u32 on_surface;         // whether only leaves crossed by the surface count
     const u32* before;      // [points]
-    u32* fine;              // [points] in and out: at first as before
+    u32* fine;              // [points] in and out: at first a copy of `before`
 };
 SDF_KERNEL(sdf_octree_beside_sheets, PLAIN, i) {
     CellOfAll at = cell_of(a.octree, i);

@@ -1,14 +1,13 @@
-// Visits of an octree's levels, many of them in one launch: most visits of an octree split less than a hundred cells,
-// and each would take some thirty launches and half a dozen waits for what they have counted.
+// Visits of an octree's levels, many per launch: most of an octree's visits split fewer than a hundred cells, and
+// separate kernels would need about thirty launches and half a dozen waits for counts per visit.
 //
-// What a visit does is written in octree/adaptive.py, and done by the same kernels here: a level's marked cells are
-// split, coarser neighbours before them, and the children are looked at, opened, measured and tested. It is done step
-// by step; where the host has to do something first, such as to make room, a launch ends, and the next one goes on with
-// the same step.
+// A visit follows octree/adaptive.py and runs the same kernels' code: a level's marked cells are split, after coarser
+// neighbours, and the children are screened, opened, measured and tested. It proceeds in steps; if the host has to act
+// first, for example to reserve capacity, the launch ends, and the next one resumes with the same step.
 //
 // INTERFACE
-//   VisitRoom, VisitTally  memory for visits; what is known of them between launches
-//   sdf_octree_visit       visits until nothing is left, or the host is needed
+//   VisitRoom, VisitTally  memory for visits; their state between launches
+//   sdf_octree_visit       visits until no marked cells remain, or the host is needed
 #ifndef SDFCLI_OCTREE_VISIT_H
 #define SDFCLI_OCTREE_VISIT_H
 #include "base/grid.h"
@@ -21,22 +20,22 @@
 
 #ifdef SDF_SHARED
 
-// Memory for visits, with room for as much as was found so far.
+// Memory for visits, with capacity for the largest counts so far.
 struct VisitRoom {
-    u32 seeds;  // of a point, at most
+    u32 seeds;  // maximum per point
     u32 most_listed;
     u32 most_chosen;
     u32 most_asked;
     u32 most_flags;
     u64* sums;        // [warps]
-    u32* list;        // [most_listed] the cells that are split, level by level
-    u32* chosen;      // [most_chosen] cells that are opened
+    u32* list;        // [most_listed] cells to split, level by level
+    u32* chosen;      // [most_chosen] cells to open
     u32* probed;      // [most_chosen]
     u32* mask;        // [most_chosen]
     u32* lent;        // [most_chosen]
     u32* last;        // [most_chosen]
-    u8* flag;         // [most_flags] of the cells of any level, and up to eight more
-    u32* row;         // [most_asked] and so on: of the points of a piece; later those to sum up, see left()
+    u8* flag;         // [most_flags] one per cell of a level, and up to eight more
+    u32* row;         // [most_asked] and so on: by point of a chunk; later the points to sum up, see left()
     float* position;  // [most_asked, 3]
     u32* seed;        // [most_asked, seeds]
     float* distance;  // [most_asked]
@@ -44,19 +43,19 @@ struct VisitRoom {
     u8* before;       // [most_asked]
     u8* inside;       // [most_asked]
     u64* link;        // [most_asked] later sums
-    u32* asked;       // [most_asked] those whose winding number is asked for
-    u32* many;        // [2] how many these are, and how many are to be summed up
+    u32* asked;       // [most_asked] points with a winding number query
+    u32* many;        // [2] number of these points, and of points to sum up
     float* winding;   // [most_asked]
 };
 
-// A level, and for how many cells and rows there is room; zeros where there is none.
+// A level with its capacity in cells and rows; zeros if it has none.
 struct VisitLevel {
     Level own;
     u32 most_cells, most_rows;
 };
 
 enum VisitStep {
-    NEXT_VISIT,  // with these two the host begins
+    NEXT_VISIT,  // the host starts with these two
     CONSIDER_CELLS,
     FLAG_CELLS,
     LIST_CELLS,
@@ -77,8 +76,8 @@ enum VisitStep {
     SIGN_POINTS,
     KEEP_POINTS
 };
-// What threads do in steps: few cells take few blocks, which are others for each of these, as it takes longer to load
-// the code into their caches than to run it.
+// Parts of steps, each started on different blocks: few cells occupy few blocks, and loading code into a block's cache
+// takes longer than running it.
 enum VisitPart {
     ANSWERED,
     FLAGGED,
@@ -101,54 +100,54 @@ static_assert(ANSWERED == 0 && WOUND == (VISIT_PARTS + 1) / 2,
               "half of all blocks apart, as both may be done at a time");
 enum VisitList { LISTED_CELLS, CHOSEN_CELLS };
 
-// What is known of visits. What the host sets, it finds in octree/visits.py by the same names.
+// State of visits. The host sets entries by the same names in octree/visits.py.
 struct VisitTally {
-    u32 arrivals;  // 0 at first; 2^32 would be minutes of meetings alone
-    u32 stop;      // out: why the launch ended; see base/constants.h
+    u32 arrivals;  // 0 at first; 2^32 would take minutes of synchronisation alone
+    u32 stop;      // out: reason for the launch's end; see base/constants.h
     u32 step;
     u32 points;
-    u32 pending;   // bit by bit, levels that may have cells to split
-    u32 coarsest;  // level whose cells were split
-    u32 queries;   // distances that kernels have measured
-    u32 at;        // level of the cells that are looked at, and opened
-    u32 first;     // the new cells there begin here
-    u32 asking;    // points to ask for
-    // Where there was no room: for how much it is wanted, on level `at`.
+    u32 pending;   // bits: levels that may have cells to split
+    u32 coarsest;  // coarsest level with splits
+    u32 queries;   // distances measured by kernels
+    u32 at;        // level of the cells being tested and opened
+    u32 first;     // index of the first new cell there
+    u32 asking;    // points to query
+    // If capacity was lacking: the capacity required, on level `at`.
     u32 want_cells, want_rows, want_points, want_listed, want_chosen, want_asked, want_flags;
-    // What steps know of those before them.
-    u32 level, top;                    // of the cells that are split; the visit goes up to this one
+    // State passed between steps.
+    u32 level, top;                    // level of the cells being split; finest level of the visit
     u32 listed;                        // entries of the list
-    u32 coarse;                        // whether there are coarser neighbours to split first
-    u32 row;                           // of the first new cell that is opened
+    u32 coarse;                        // whether coarser neighbours must be split first
+    u32 row;                           // first row of new cells
     u32 probing;                       // cells to probe
-    u32 list, list_from, opening;      // the cells that are opened, and their number
-    u32 lone, packets;                 // points that others are to ask for, a warp for each or for 32
-    u32 wound;                         // points whose winding number others are to ask for
-    u32 ahead;                         // whether those of all points were told beside the distances
-    u32 then, answered;                // the steps after the opening, and after the answers
-    u32 first_row, first_point, more;  // new rows and points begin here; number of the points
-    u32 piece;                         // cells that were done before
-    u32 turn;                          // 1 after the first launch that did something, 0 after the second, and so on
+    u32 list, list_from, opening;      // the cells to open, and their count
+    u32 lone, packets;                 // points for other launches to query, a warp for each or for 32
+    u32 wound;                         // points whose winding numbers other launches compute
+    u32 ahead;                         // whether all points' winding numbers were computed with the distances
+    u32 then, answered;                // the steps after opening, and after the answers
+    u32 first_row, first_point, more;  // first new row and point; number of new points
+    u32 piece;                         // cells done in earlier chunks
+    u32 turn;                          // 1 after the first launch with work, 0 after the second, and so on
 };
 #define SDF_MOST_LEVELS 22
-// By level, after it: cells, rows, and cells that are split.
+// By level, after the tally: cells, rows, and cells to split.
 #define SDF_TALLY_LEVEL 3u
 
 struct sdf_octree_visit_args {
-    u32 n;             // threads: all that run at a time
+    u32 n;             // threads: all that run concurrently
     u32 levels;        // of the octree
-    u32 depth;         // the finest for the tolerance
-    u32 pieces;        // maximum cells whose points are made together
-    u32 wide;          // new cells a thread, and
-    u32 lone;          // points to ask for a warp, from which on others do it
-    u32 most_wound;    // winding numbers for a warp, from which on others do it
-    u32 together;      // points from which on these take packets
-    u32 most_ahead;    // points for two warps up to which winding numbers are told beside the distances
-    u32 after_asking;  // whether nothing is done unless the launch before was to ask for points
-    float jump_edge;   // as for sdf_octree_test
+    u32 depth;         // finest level for the tolerance
+    u32 pieces;        // maximum cells per chunk of new points
+    u32 wide;          // new cells per thread from which the host takes over
+    u32 lone;          // queries per warp from which other launches take over
+    u32 most_wound;    // winding numbers per warp from which other launches take over
+    u32 together;      // queries from which these launches use packets
+    u32 most_ahead;    // maximum points per two warps for computing winding numbers with the distances
+    u32 after_asking;  // whether to return at once unless the previous launch ended with queries
+    float jump_edge;   // as in sdf_octree_test
     const u64* level;  // [levels, 12] the structs VisitLevel
     u32* tally;        // [37 + 3 * levels] in and out
-    u32* told;         // [2, 37 + 3 * levels] out: the same once more, by turns, where the host reads it
+    u32* told;         // [2, 37 + 3 * levels] out: two alternating copies, read by the host
     Points points;
     Limits allowed;
     PacketTree tree;
@@ -157,7 +156,7 @@ struct sdf_octree_visit_args {
     u32 most_points;
     float* signed_distance;  // [most_points] out, as are slot and clear
     u32* slot;               // [most_points]
-    float* gradient;         // [most_points, 3] out; null: worked out each time
+    float* gradient;         // [most_points, 3] out; null: recomputed each time
     float* clear;            // [most_points] null: a closed surface
 };
 
@@ -167,12 +166,12 @@ struct Visits {
     VisitTally t;
     u32 cells[SDF_MOST_LEVELS], rows[SDF_MOST_LEVELS], split[SDF_MOST_LEVELS];
 
-    // As grid.each, from other threads on for each part.
+    // As grid.each, starting at different threads for each part.
     template <class Body>
     METHOD void each(VisitPart part, u32 n, const Body& body) const {
         for (u32 i = grid.from(part, VISIT_PARTS); i < n; i += grid.threads) body(i);
     }
-    // The same for cells: where they are few, by a warp each, with memory that its threads share.
+    // The same for cells: for few cells, one warp each, with memory shared by its threads.
     template <class OfWarp, class OfThread>
     METHOD void each_cell(VisitPart part, u32 count, const OfWarp& of_warp, const OfThread& of_thread) const {
         SDF_SHARED Neighbours around[SDF_BLOCK_WARPS];
@@ -192,7 +191,7 @@ struct Visits {
         return level ? own(level - 1) : none;
     }
     METHOD const u32* opened() const { return (t.list == LISTED_CELLS ? a.room.list : a.room.chosen) + t.list_from; }
-    // Whether there is room for so much; else the launch ends.
+    // Whether the capacity suffices; else the launch ends.
     METHOD bool room_for(u32& want, u32 wanted, u32 room) {
         if (wanted <= room) return true;
         want = wanted;
@@ -205,7 +204,7 @@ struct Visits {
         if (a.after_asking && t.stop != SDF_VISITS_TO_ASK) return;
         for (u32 k = 0; k < a.levels; k++)
             cells[k] = of_level(k)[0], rows[k] = of_level(k)[1], split[k] = of_level(k)[2];
-        grid.meet();  // before one thread writes what others still read
+        grid.meet();  // before one thread overwrites values that others still read
         t.stop = SDF_VISITS_GO_ON, t.turn ^= 1, t.lone = t.packets = t.wound = 0;
         t.want_cells = t.want_rows = t.want_points = t.want_listed = t.want_chosen = t.want_asked = t.want_flags = 0;
         while (t.stop == SDF_VISITS_GO_ON) t.step = next();
@@ -221,7 +220,7 @@ struct Visits {
         }
     }
 
-    // Does a step, or as much of it as there is room for; returns the next one, or the same once more.
+    // Runs a step, as far as capacity suffices; returns the next one, or the same one to repeat it.
     METHOD u32 next() {
         u32 again = t.step;
         switch (t.step) {
@@ -333,21 +332,21 @@ struct Visits {
         }
     }
     METHOD u32 warps() const { return grid.threads / SDF_WARP; }
-    // The thread's own warp, and its place in memory that the warps of a block share.
+    // The thread's warp, and the warp's index in its block.
     METHOD Together warp() const { return {grid.thread % SDF_WARP}; }
     METHOD u32 place() const { return grid.thread / SDF_WARP % SDF_BLOCK_WARPS; }
-    // Whether signs may hang on winding numbers.
+    // Whether signs may depend on winding numbers.
     METHOD bool winds() const { return !a.signs.normals && a.signs.tree.triangles > 0; }
-    // The points whose winding numbers are to be summed up.
+    // The points with winding numbers to be summed over all triangles.
     METHOD u32* left() const { return t.ahead ? a.room.asked : a.room.row; }
     METHOD u32 opens(u32 then) {
         t.then = then;
         return OPEN_CELLS;
     }
-    // The points that the opening cells before one own.
+    // Number of points owned by preceding opening cells.
     METHOD u32 before(u32 cell) const { return cell ? a.room.last[cell - 1] : 0; }
 
-    // Of many cells few are marked: these are looked through by eight, as are all flags.
+    // Of many cells, few are marked: these are tested eight at once, as are all flags.
     APART void flag_marked() {
         u8* flag = a.room.flag;
         u32 n = cells[t.level], step = n / 8 > grid.threads ? 8 : 1;
@@ -361,7 +360,7 @@ struct Visits {
         grid.meet();
     }
 
-    // The cells to split, those that are opened first last.
+    // Lists the cells to split; the ones to open first come last.
     APART bool list_marked() {
         const u8* flag = a.room.flag;
         u32 n = cells[t.level], room = a.room.most_listed - min_of(t.listed, a.room.most_listed);
@@ -407,7 +406,7 @@ struct Visits {
         t.coarsest = min_of(t.coarsest, t.level);
     }
 
-    // The new cells that are to be opened, and those to be probed. False where there is no room for them.
+    // Lists the new cells to open and the ones to probe. Returns false if the capacity does not suffice.
     APART bool choose() {
         const u8* flag = a.room.flag;
         u32 first = t.first, room = a.room.most_chosen, *chosen = a.room.chosen, *probed = a.room.probed;
@@ -466,7 +465,7 @@ struct Visits {
         t.pending |= 1u << t.at;
     }
 
-    // Begins to open cells: which points they own.
+    // Starts opening cells: determines the points they own.
     APART void open() {
         const VisitRoom& room = a.room;
         const u32* list = opened();
@@ -485,7 +484,7 @@ struct Visits {
         rows[t.at] += count;
     }
 
-    // Makes the points of a piece.
+    // Creates a chunk's points.
     APART void make_points() {
         const VisitRoom& room = a.room;
         u32 end = min_of(t.piece + a.pieces, t.opening), older = t.first_point + before(t.piece);
@@ -499,7 +498,7 @@ struct Visits {
         t.points += t.asking;
     }
 
-    // Keeps their distances, with signs.
+    // Stores their signed distances.
     APART void keep_points() {
         const VisitRoom& room = a.room;
         u32 count = t.asking, older = t.points - count;
@@ -519,8 +518,8 @@ struct Visits {
         grid.meet();
     }
 
-    // Unsigned distances, and nearest triangles, of the points at room.position; and beside them, of few points, all
-    // winding numbers, though others may tell their signs: threads without a point would wait.
+    // Computes unsigned distances and nearest triangles of the points at room.position; for few points, all winding
+    // numbers concurrently, although some signs may follow from other points: threads without a point would wait.
     APART void ask() {
         const VisitRoom& room = a.room;
         u32 count = t.asking;
@@ -539,7 +538,7 @@ struct Visits {
         grid.meet();
     }
 
-    // The signs of new points that others tell. What is left is listed, unless winding numbers are there.
+    // Inherits new points' signs from others. Lists the remaining points, unless winding numbers are computed already.
     APART void inherit() {
         const VisitRoom& room = a.room;
         const NewSigns& s = a.signs;
@@ -554,9 +553,9 @@ struct Visits {
             count,   older,         room.row, own(t.at).points, step,        a.signed_distance, room.distance,
             nullptr, room.position, s.groups, a.clear,          room.before, room.link};
         u32 lane = grid.thread % SDF_WARP;
-        for (u32 pass = 0; pass < 2; pass++) {  // by the same code: it takes long to compile
+        for (u32 pass = 0; pass < 2; pass++) {  // one loop, as the code takes long to compile
             each(SIGNED, (count + SDF_WARP - 1) / SDF_WARP * SDF_WARP,
-                 [&](u32 i) {  // by whole warps, of which one thread adds
+                 [&](u32 i) {  // by whole warps; one thread of each adds
                      if (i < count) sdf_sign_inherit_at(inherit, i);
                      bool asks = pass && !t.ahead && i < count && room.link[i] == 0;
                      u32 all = warp_ballot(asks), place = 0;
@@ -570,7 +569,7 @@ struct Visits {
         }
     }
 
-    // The winding numbers of those that are left, or of all points ahead; and those to sum up.
+    // Winding numbers of the remaining points, or ahead of all points; lists the points to sum up.
     APART void wind() {
         const VisitRoom& room = a.room;
         const NewSigns& s = a.signs;
@@ -581,8 +580,8 @@ struct Visits {
         sdf_winding_lone_at(winding, grid.from(WOUND, VISIT_PARTS));
     }
 
-    // Exact winding numbers of those points of a list whose sign others do not tell, by all threads together: half a
-    // warp takes a millisecond for 70,000 triangles.
+    // Exact winding numbers of a list's points without an inherited sign, by all threads together: half a warp takes a
+    // millisecond for 70,000 triangles.
     APART void sum_up(const u32* asked, u32 count) {
         const VisitRoom& room = a.room;
         const WindingTree& tree = a.signs.tree;
