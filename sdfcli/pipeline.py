@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from sdfcli.backend import select_backend
 from sdfcli.backend.overflow import overflow
@@ -31,8 +32,23 @@ from sdfcli.verify.measure import Asked, Facts, Samples, ask, describe, draw_sam
 Helpers = Callable[[Mesh], list[Helper]]
 """Creates helpers that compute a mesh's queries elsewhere; see spatial/crew.py."""
 
+T = TypeVar("T")
+Submit = Callable[[Callable[[], T]], Callable[[], T]]
+"""Starts work in a thread; the result waits for it, and raises its error."""
+
 LOADING = "loading and checking the mesh"
 """The first message of `progress`."""
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """What a build may use, and what it stores besides the field, which does not depend on them; see `build`."""
+
+    max_memory: int | None = None
+    progress: Progress = lambda _: None
+    keep_nearest: bool = False
+    why: bool = False
+    hashed: bool = False
 
 
 @takes(BuildParams)
@@ -77,20 +93,9 @@ def build(
     params = BuildParams(**parameters)
     if why:
         check_why(params.octree)
+    options = BuildOptions(max_memory, progress or (lambda _: None), keep_nearest, why, hashed)
     with memory_errors(), overflow():
-        return _build(
-            source,
-            params,
-            device,
-            threads,
-            max_memory,
-            progress or (lambda _: None),
-            previous,
-            keep_nearest,
-            hashed,
-            helpers or (lambda _: []),
-            why,
-        )
+        return _build(source, params, options, device, threads, previous, helpers or (lambda _: []))
 
 
 @contextmanager
@@ -106,127 +111,120 @@ def memory_errors() -> Iterator[None]:
 def _build(
     source: Any,
     params: BuildParams,
+    options: BuildOptions,
     device: str,
     threads: int | None,
-    max_memory: int | None,
-    progress: Progress,
     previous: Field | None,
-    keep_nearest: bool,
-    hashed: bool,
     helpers: Helpers,
-    why: bool,
 ) -> Field:
-    stages = Stages()
-    progress(LOADING)
+    stages, octree = Stages(), OCTREES[params.octree]
+    options.progress(LOADING)
     with stages("load"):
-        loading = Loading(source, params)  # a file is read by threads while the device starts
+        loading = Loading(source, params)  # a file, in threads, while the device starts
     with stages("start"):
         first, *names = device_names(device) if "," in device else [device]
         also = [select_backend(name, threads) for name in names]
         backend = select_backend(first, threads)
     with backend.foreground():
-        octree = OCTREES[params.octree]
         backend.prepare(octree.kernels)
         with stages("load"), backend.active():
             mesh = loading.mesh(backend)
             notes = mesh.notes
         with stages("check"):
             mesh = mesh.on(backend).merged()
-            memory = memory_limit(backend, max_memory) if backend.memory.scarce else None
+            memory = memory_limit(backend, options.max_memory) if backend.memory.scarce else None
             trees = {"lean": octree.lean, "memory": memory}
             scene = Scene.of(mesh, params.sign, backend, params.query, **trees, stages=stages)
             health, mesh = mesh.health, scene.mesh
-        surface = copy(mesh)  # for a thread that draws points while kernels run
-        surface.release(OF_DEVICE)
-
-        def draw() -> Samples:
-            samples = draw_samples(surface, params.band)
-            surface.release()
-            return samples
-
-        drawn = cache(partial(loading.submit, draw))
-        if not octree.idle:
-            drawn()  # now, so that the host does not wait for them later
-        progress("sorting triangles")
+        samples = _sampling(mesh, params, loading.submit)
+        if not octree.host_idle:
+            samples()  # now, so that the host does not wait for them later
+        options.progress("sorting triangles")
         scene.sort()  # (a)
         with stages("tree"):
             others: list[Helper] = [*(DeviceHelper(each, mesh) for each in also), *helpers(mesh)]
             scene.crew = Crew(others) if others else None
         scene.warm_start = WarmStart.of(previous, scene) if previous else None
         facts = Facts(health, loading.sha256)
-        begin = loading.submit
-        field = make_field(
-            scene, params, facts, drawn, max_memory, progress, keep_nearest, hashed, begin=begin, why=why
-        )
-        loading.let_go()
+        field = make_field(scene, params, options, facts, samples, submit=loading.submit)
+        loading.release_source()
         field.run["notes"] = notes
         return field
+
+
+def _sampling(mesh: Mesh, params: BuildParams, submit: Submit[Any]) -> Callable[[], Callable[[], Samples]]:
+    """Starts drawing the error sample points in a thread, once; the result waits for them."""
+    surface = copy(mesh)
+    surface.release(OF_DEVICE)
+
+    def draw() -> Samples:
+        samples = draw_samples(surface, params.band)
+        surface.release()
+        return samples
+
+    return cache(partial(submit, draw))
 
 
 def make_field(
     scene: Scene,
     params: BuildParams,
+    options: BuildOptions,
     facts: Facts,
-    drawn: Callable[[], Callable[[], Samples]],
-    max_memory: int | None,
-    progress: Progress,
-    keep_nearest: bool = False,
-    hashed: bool = False,
+    samples: Callable[[], Callable[[], Samples]],
     on_grown: Callable[[Grown], None] = lambda _: None,
-    begin: Callable[[Callable[[], Any]], Callable[[], Any]] = lambda work: work,
-    why: bool = False,
+    submit: Submit[Any] = lambda work: work,
 ) -> Field:
-    """Builds a scene's field. facts: about the mesh as given; drawn: starts drawing the error sample points, unless
+    """Builds a scene's field. facts: about the mesh as given; samples: starts drawing the error sample points, unless
     started already, and returns a function that waits for them; on_grown: called with the octree before its arrays
-    become the field's; begin: starts work in a thread and returns a function that waits for its result."""
+    become the field's; submit: starts work in a thread."""
     stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
+    whole_memory = options.max_memory is None
 
     @cache
-    def asked() -> Callable[[], Asked]:
+    def answers() -> Callable[[], Asked]:
         """Starts drawing samples, and querying them where this costs neither host time nor much memory."""
-        asks = partial(ask, scene, drawn(), params)
-        if not (octree.idle and scene.spares_time and max_memory is None and scene.index.asked_by_kernels is not None):
-            return asks
-        waits = begin(backend.beside(asks))
-
-        def answers() -> Asked:
-            try:
-                said: Asked = waits()
-                return said
-            except MemoryError:  # this thread may place arrays elsewhere
-                return asks()
-
-        return answers
+        query = partial(ask, scene, samples(), params)
+        if octree.host_idle and scene.ample_memory and whole_memory and scene.index.asked_by_kernels is not None:
+            return _or_here(submit(backend.beside(query)), query)
+        return query
 
     _ = scene.signer  # (a) (b)
-    if not scene.counts_later:
+    if not scene.defers_count:
         scene.count_crossing()
-    limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory), why)
+    limit = memory_limit(backend, options.max_memory)
+    limits = Limits.of(params, mesh.unit, mesh.domain.length, limit, options.why)
     with stages("octree", backend):
-        grown = octree.build(scene, limits, progress, asked)  # (c) (d)
+        grown = octree.build(scene, limits, options.progress, answers)  # (c) (d)
     scene.count_crossing()  # while the device has little else to do
     on_grown(grown)
-    field, arrived = field_of(grown, backend, mesh.domain, keep_nearest, beside=max_memory is None)
-
-    def content() -> str:
-        arrived()
-        return field.content_sha256
-
-    hashing = begin(content) if hashed else None
-    progress("measuring the error")
+    field, arrived = field_of(grown, backend, mesh.domain, options.keep_nearest, beside=whole_memory)
+    hashing = submit(lambda: (arrived(), field.content_sha256)) if options.hashed else None
+    options.progress("measuring the error")
     with stages("measure", backend), field.at(backend):
         if scene.one_tree:
             arrived()  # before the index takes memory again
-        scene.ask_again(len(field.leaf_key))
-        said = asked()()
-        measured = measure(field, scene, said, params, grown)
+        scene.restore_index(len(field.leaf_key))
+        found = answers()()
+        measured = measure(field, scene, found, params, grown)
     if hashing is not None:
         hashing()
-    info = describe(scene, params, facts.health, said.confidence, grown, measured)
+    info = describe(scene, params, facts.health, found.confidence, grown, measured)
     run = {"device": backend.name, "previous": scene.warm_start is not None}
     run |= {"queries": grown.queries, "working_bytes": grown.working_bytes}
     _finish_later(field, info, facts.sha256, run, stages, arrived)
     return field
+
+
+def _or_here(result: Callable[[], T], work: Callable[[], T]) -> Callable[[], T]:
+    """The result of work in another thread, or of this one where that lacked memory: this one may overflow."""
+
+    def found() -> T:
+        try:
+            return result()
+        except MemoryError:
+            return work()
+
+    return found
 
 
 def _finish_later(

@@ -121,8 +121,8 @@ class Scene:
             self._bvh = self._bvh or self._build_bvh()
             counts = partial(crossing_faces, self.backend, self._bvh)
             # Low-priority work ends long after its stage, which then reports host time only.
-            with self.stages("sign", None if self.spares_time else self.backend):
-                self._crossing = self.backend.behind(counts) if self.spares_time else counts()
+            with self.stages("sign", None if self.ample_memory else self.backend):
+                self._crossing = self.backend.behind(counts) if self.ample_memory else counts()
             self._uncounted = False
             if self.settled:
                 self._forget_bvh()
@@ -156,12 +156,12 @@ class Scene:
     def index(self) -> DistanceIndex:
         """(d) The nearest-triangle index. Where memory is scarce, it replaces the signer's trees."""
         if self._index is None:
-            self.make_room()
+            self.release_sign_data()
         return self.unsigned_index
 
     @property
     def unsigned_index(self) -> DistanceIndex:
-        """The index, also before the sign method is settled; data needed only for that stays until `make_room`."""
+        """The index, also before the sign method is settled; data needed only for that stays until `release_sign_data`."""
         if self._index is None:
             self._index = self._build_index()
             self.coherent = self._index.coherent
@@ -192,7 +192,7 @@ class Scene:
         off."""
         return self.warm_start.seeds(points) if self.warm_start and self.index.coherent else None
 
-    def make_room(self) -> None:
+    def release_sign_data(self) -> None:
         """Frees data needed only for the sign choice, before a large allocation."""
         signer = self.signer
         if self.one_tree:
@@ -205,33 +205,33 @@ class Scene:
         self.backend.release_cached()
 
     @property
-    def spares_time(self) -> bool:
+    def ample_memory(self) -> bool:
         """Whether device time matters more than memory, as the trees take only a small share."""
         return self.backend.memory.scarce and not self._frees
 
     @property
-    def counts_later(self) -> bool:
+    def defers_count(self) -> bool:
         """Whether crossing faces are best counted while the device has little else to do."""
-        return self._uncounted and self.spares_time
+        return self._uncounted and self.ample_memory
 
     def _forget_bvh(self) -> None:
         counts = self._uncounted or self._crossing is not None
-        if not walks_radix_tree(self._query) and not (counts and self.spares_time):
+        if not walks_radix_tree(self._query) and not (counts and self.ample_memory):
             self._bvh = None
 
-    def queries_done(self) -> None:
+    def release_index(self) -> None:
         """Called after a build's last query: frees the index where memory is scarce."""
         if self._frees:
             self._index = None
 
-    def ask_again(self, leaves: int) -> None:
+    def restore_index(self, leaves: int) -> None:
         """Called before a few points are queried while a field exists. Rebuilds the index if it was freed because only
         one tree may exist, and the field has at least as many leaves as the mesh has triangles. Field and index then
         take less memory than index and octree corners did."""
         if self.one_tree and not walks_radix_tree(self._query) and leaves >= len(self.order):
             _ = self.index
 
-    def signs_next(self) -> None:
+    def before_signs(self) -> None:
         """Called between queries and their points' signs: frees the index if only one tree may exist."""
         if self.one_tree:
             self._index = None

@@ -43,8 +43,8 @@ def test_all_queries_and_policies_give_the_same(backend: Backend, warps: Backend
     for device in (backend, warps):
         scene = scene_of(device, query=query, lean=lean)
         assert answers(scene) == expected
-        scene.queries_done()
-        scene.make_room()
+        scene.release_index()
+        scene.release_sign_data()
         assert answers(scene) == expected
         distance, slot = scene.reference.nearest(device.from_host(POINTS))
         assert [device.to_host(each).tobytes() for each in (distance, slot)] == expected[:2]
@@ -54,9 +54,9 @@ def test_what_is_idle_is_freed_where_memory_is_scarce(backend: Backend, warps: B
     for device in (backend, warps):
         scene = scene_of(device, lean=True)
         first = scene.index
-        scene.queries_done()
+        scene.release_index()
         assert (scene.index is first) == (not device.memory.scarce)
-        scene.queries_done()
+        scene.release_index()
         lean, plain = type(scene.reference), type(scene_of(device).reference)
         assert (lean is plain) == (not device.memory.scarce)
 
@@ -65,9 +65,9 @@ def test_the_index_is_made_again_for_a_measurement_where_there_is_room(warps: Ba
     for query in QUERIES:
         scene = scene_of(warps, lean=True, query=query)
         expected, radix = answers(scene), type(scene_of(warps, query="cct").index)
-        scene.queries_done()
+        scene.release_index()
         for leaves in (len(scene.order) - 1, len(scene.order)):
-            scene.ask_again(leaves)
+            scene.restore_index(leaves)
             again = query == "fast" and leaves == len(scene.order)
             assert (type(scene.reference) is radix) == (not again)
             distance, slot = scene.reference.nearest(warps.from_host(POINTS))

@@ -429,7 +429,13 @@ MUTANTS = [
             ("budgets of many bytes", "BYTES = 63, 370, 64", "BYTES = 200, 900, 200"),
         )
     ),
-    Mutant("arrays are not kept", "sdfcli/pipeline.py", "        loading.let_go()\n", "", ("tests/mesh/test_load.py",)),
+    Mutant(
+        "arrays are not kept",
+        "sdfcli/pipeline.py",
+        "        loading.release_source()\n",
+        "",
+        ("tests/mesh/test_load.py",),
+    ),
     Mutant(
         "hash of the caller's arrays",
         "sdfcli/mesh/load.py",

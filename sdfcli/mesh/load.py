@@ -212,7 +212,7 @@ class Loading:
             self._apart.set()
         return own.sha256
 
-    def let_go(self) -> None:
+    def release_source(self) -> None:
         """Waits until the source's arrays may change. Must be the last call."""
         self._apart.wait()
 

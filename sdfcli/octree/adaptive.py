@@ -26,14 +26,14 @@ point."""
 
 def build(scene: Scene, limits: Limits, progress: Progress | None = None, busy: Busy = lambda: None) -> Grown:
     """Grows and assembles the octree; see grown.py. Raises OutOfMemoryError if it does not fit."""
-    scene.make_room()
+    scene.release_sign_data()
     growth = Growth(scene, limits, busy=busy)
     octree, criteria = growth.octree, growth.criteria
     finest = criteria.thin_depth
     growth.run(progress and (lambda level, cells: progress(f"level {level + 1} of {finest}: {cells:,} cells")))
     queries, working_bytes = growth.distances.queries, octree.nbytes
     del growth  # with its memory for visits
-    scene.queries_done()
+    scene.release_index()
     counted = octree.jump_and_sheet_leaves()
     arrays, parts = assemble(octree, criteria, scene.order, limits.length, limits.step, limits.why)
     jump_leaves, sheet_leaves = counted()

@@ -53,7 +53,7 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None, busy: 
 
     Raises OutOfMemoryError if it does not fit.
     """
-    scene.make_room()
+    scene.release_sign_data()
     arrays = measured(scene, lambda: bvh_octree(scene.backend, scene.order, limits.depth, limits.most_memory))
     scene.backend.scale(arrays["distance"], limits.length)
     return Grown(arrays, queries=len(arrays["corner_key"]), working_bytes=LEAF_BYTES * len(arrays["leaf_key"]))
@@ -66,7 +66,7 @@ def measured(scene: Scene, make_corners: Callable[[], Corners]) -> dict[str, Arr
     tree = make_corners()
     with scene.stages("query", backend):
         distance, slot = scene.nearest_by_level(tree.position, tree.near, tree.ends)
-    scene.queries_done()
+    scene.release_index()
     tree = replace(tree, near=None)
     backend.release_cached()
     with scene.stages("sign", backend):

@@ -104,7 +104,7 @@ class MeshDistance:
     def _signer(self) -> Signer:
         """Built on first use; unsigned distances do not need it."""
         if not self.scene.settled:
-            self.scene.make_room()
+            self.scene.release_sign_data()
         return self.scene.signer
 
     def signed_distance(self, points: Any) -> Any:
@@ -218,7 +218,7 @@ class MeshDistance:
 
     def _signed(self, asked: _Asked) -> tuple[Array]:
         distance, slot = self._index.nearest(asked.at)
-        self.scene.signs_next()
+        self.scene.before_signs()
         inside = self._signer.inside_along(asked.at, distance, slot)
         return (self._in_units(asked, distance, inside.view(np.uint8)),)
 

@@ -18,7 +18,7 @@ from sdfcli.mesh.mesh import Domain, Mesh, diagonal_of
 from sdfcli.octree import OCTREES
 from sdfcli.octree.grown import Grown, Progress
 from sdfcli.params import BuildParams
-from sdfcli.pipeline import make_field, memory_errors
+from sdfcli.pipeline import BuildOptions, make_field, memory_errors
 from sdfcli.query.warm_start import WarmStart
 from sdfcli.runtime.signature import takes
 from sdfcli.runtime.threads import executor
@@ -167,9 +167,8 @@ class SequenceBuild:
             if scene.coherent and not self.cold:
                 self._earlier = frame.index, dict(grown.arrays)
 
-        field = make_field(
-            scene, params, facts, lambda: lambda: frame.samples, self.max_memory, self._progress, on_grown=keep
-        )
+        options = BuildOptions(self.max_memory, self._progress)
+        field = make_field(scene, params, options, facts, lambda: lambda: frame.samples, on_grown=keep)
         made = field.run["seconds"]
         seconds = {**frame.seconds, **made, "total": made["total"] + sum(frame.seconds.values())}
         field.run.update(seconds=seconds, coherent=frame.coherent, motion=frame.motion)

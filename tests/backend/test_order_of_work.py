@@ -125,12 +125,12 @@ def test_crossing_faces_are_counted_at_once_or_later(backend: Backend) -> None:
     shape, found = shapes.overlapping(np.random.default_rng(0), 2), set()
     for memory in (None, 1 << 40):
         scene = Scene.of(make_mesh(*shape), "winding", backend, memory=memory, stages=Stages())
-        scene.make_room()
-        assert scene.counts_later == (memory is not None and backend.memory.scarce)
+        scene.release_sign_data()
+        assert scene.defers_count == (memory is not None and backend.memory.scarce)
         with backend.foreground():
             scene.count_crossing()
             assert len(scene.index.order) == len(shape[1])
-        assert not scene.counts_later
+        assert not scene.defers_count
         found.add(scene.choice.crossing)
     assert len(found) == 1
     assert found.pop() > 0

@@ -29,9 +29,10 @@ def docstrings(tree: ast.AST) -> Iterator[str]:
             continue
         for before, each in zip([None, *body], body, strict=False):
             stands = isinstance(before, ast.Assign | ast.AnnAssign) or before is None
-            if stands and isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant):
-                if isinstance(each.value.value, str):
-                    yield each.value.value
+            if stands and isinstance(each, ast.Expr):
+                match each.value:
+                    case ast.Constant(value=str(text)):
+                        yield text
 
 
 def words(folder: str) -> Counter[str]:
