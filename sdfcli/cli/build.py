@@ -1,4 +1,4 @@
-"""`sdfcli build`: meshes become fields."""
+"""`sdfcli build`: fields from meshes."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def build(
 
 
 def _jobs(meshes: list[str], output: str | None, recursive: bool) -> list[Job]:
-    """The named meshes, with their outputs."""
+    """Jobs for the named meshes: each with its output."""
     from sdfcli.batch.inputs import find_jobs
 
     text = os.fsdecode(sys.stdin.buffer.read()) if "-" in meshes else ""
@@ -166,7 +166,7 @@ def _jobs(meshes: list[str], output: str | None, recursive: bool) -> list[Job]:
 
 
 def _build_all(request: BuildRequest, style: Style, report: Path | None) -> int:
-    """Builds and shows the outcomes, as a page, too; returns the exit code."""
+    """Builds, shows the outcomes, and writes the report page if requested; returns the exit code."""
     from sdfcli.batch.run import run
 
     if report is not None:
@@ -182,7 +182,7 @@ def _build_all(request: BuildRequest, style: Style, report: Path | None) -> int:
 
 
 def _check_page(report: Path, request: BuildRequest) -> None:
-    """Raises UsageError where the page may not be written."""
+    """Raises UsageError if the page may not be written."""
     from sdfcli.runtime.files import check_ending, check_target
 
     check_ending(report, "", ".html", ".htm")
@@ -199,7 +199,7 @@ def _write_page(report: Path | None, request: BuildRequest, done: list[Outcome])
 
 
 def _estimate_all(jobs: list[Job], settings: Settings, json: bool) -> int:
-    """Prints estimates; returns the exit code that the builds would have."""
+    """Prints estimates; returns the builds' expected exit code."""
     from sdfcli.backend.overflow import overflow
     from sdfcli.backend.select import first_device
 

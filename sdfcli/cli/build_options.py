@@ -1,4 +1,4 @@
-"""Options of `sdfcli build` and `sdfcli sequence`: the parameters of a build, its lengths and its memory."""
+"""Options shared by `sdfcli build` and `sdfcli sequence`: build parameters, lengths and memory."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ MaxMemory = Annotated[
 
 
 def parse_domain(domain: str | None) -> Any:
-    """The numbers of --domain; BuildParams checks them."""
+    """Splits --domain into numbers; BuildParams checks them."""
     return domain if domain is None else domain.split(",")
 
 
 def unit_for(unit: float | None, max_error: float | None, tolerance: float) -> float | None:
-    """--unit, or what --max-error makes it. Raises UsageError for both, and for an impossible length."""
+    """The unit from --unit or --max-error. Raises UsageError if both are given, or for an impossible length."""
     if max_error is None:
         return unit
     if unit is not None:
@@ -80,7 +80,7 @@ def unit_for(unit: float | None, max_error: float | None, tolerance: float) -> f
 
 
 def memory_limit(size: str | None) -> int | None:
-    """The bytes of --max-memory, also set as the limit of this process; None without it."""
+    """Parses --max-memory into bytes, and sets it as this process's limit; None if not given."""
     if size is None:
         return None
     from sdfcli.verify.estimate import parse_size

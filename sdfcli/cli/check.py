@@ -1,4 +1,4 @@
-"""`sdfcli check`: faults of meshes, before a build."""
+"""`sdfcli check`: mesh faults, before a build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sdfcli collide`: how near, how deep and where a mesh at poses meets a field."""
+"""`sdfcli collide`: distance, depth and contact points of a mesh at poses against a field."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sdfcli.query.sphere_tree import SphereTree
 
 LOOSE = 2
-"""Stated errors beyond the required clearance up to which triangles are contacts by default: no bound is looser."""
+"""Default contact margin beyond the required clearance, in stated errors: no bound is looser."""
 
 MeshWords = Annotated[
     list[str],
@@ -129,7 +129,7 @@ def collide(
         raise UsageError(f"--path: a mesh that moves rigidly is needed, not {len(frames)} frames")
     if len(frames) > 1 and len(placed) not in (1, len(frames)):
         raise UsageError(f"{len(placed)} poses for {len(frames)} frames: give one, or one for each frame")
-    rows_on_terminal = not path and sys.stdout.isatty()  # they would run into the line of the progress
+    rows_on_terminal = not path and sys.stdout.isatty()  # they would overwrite the progress line
     with progress(str(file), quiet or json or rows_on_terminal) as update:
         update("loading")
         field = open_field(file, frame, time)
@@ -155,12 +155,12 @@ def collide(
 
 
 def _beyond(error: StatedError, clearance: float) -> float:
-    """The distance by the field up to which the true one may be as small as the clearance."""
+    """Field distance up to which the true distance may be as small as the clearance."""
     return clearance + LOOSE * float(error.at(clearance))
 
 
 class Search:
-    """A mesh, or its frames, at poses against a field. update: shows how far the work is."""
+    """A mesh, or its frames, at poses against a field. update: shows progress."""
 
     def __init__(
         self,
@@ -181,8 +181,7 @@ class Search:
         self.update(pace(done, count, clock.perf_counter() - self.start, what))
 
     def batches(self) -> Iterator[tuple[int, int, Contacts]]:
-        """The contacts of some poses, or of a frame: the number of the first one, how many there are in all, and the
-        contacts."""
+        """Yields contacts of a batch of poses, or of one frame: index of the first, total count, contacts."""
         from sdfcli.query.contacts import batch_size
 
         frames, poses = len(self.frames), len(self.poses)
@@ -210,7 +209,7 @@ class Search:
         return found
 
     def _asked(self, tree: SphereTree) -> None:
-        """Notes whether the mesh of a tree has an inside, if that mattered; of frames, whether all have."""
+        """Records whether a tree's mesh has an inside, if that mattered; for frames, whether all have."""
         if tree.encloses is not None:
             self.encloses = tree.encloses and self.encloses is not False
 

@@ -1,4 +1,4 @@
-"""`sdfcli export`: a field in the format of another program."""
+"""`sdfcli export`: fields in other programs' formats."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _grid(
 def _check_options(
     form: Format, resolution: int | None, window: str | None, dtype: str | None, samples: int | None, normalized: bool
 ) -> None:
-    """Raises UsageError for options that the format has no use for."""
+    """Raises UsageError for options that do not apply to the format."""
     if samples is not None and (form.samples is None or samples < 1):
         raise UsageError(f"--samples: use 1 or more, and a name that ends in {SAMPLED}")
     if normalized and samples is None:

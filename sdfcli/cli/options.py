@@ -1,4 +1,4 @@
-"""Every option that several commands share, once."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sdfcli.params import QUERIES, SIGNS
 
 
 def words(*values: str, others: str = "") -> dict[str, Any]:
-    """An option's values, for its help and for completion in the shell; `others` stands for those in no list."""
+    """An option's values, for its help and shell completion. others: placeholder for values that cannot be listed."""
 
     def complete(incomplete: str) -> list[str]:
         return [value for value in values if value.startswith(incomplete)]

@@ -144,7 +144,7 @@ def _print_answers(
 
 
 def _write_answers(path: Path, force: bool, names: list[str], pairs: Iterator[tuple[Floats, Floats]]) -> None:
-    """Points and answers, chunk by chunk, into the format that the file's ending names."""
+    """Writes points and answers in chunks, in the format given by the file's ending."""
     from sdfcli.query.point_files import write_npy, write_ply, write_text
     from sdfcli.runtime.files import written_whole
 

@@ -1,7 +1,7 @@
-"""The commands of `sdfcli`, by name: built-in ones in a table, other packages' by entry points.
+"""Commands of `sdfcli` by name: a table of built-in ones, and other packages' entry points.
 
-None of them is imported here: Typer takes longer for all of them than a small mesh takes to build. Nor are entry points
-read for a built-in command: that takes longer than all the rest of `sdfcli --version`.
+Commands are not imported here: Typer would take longer for all of them than a small mesh takes to build. Entry points
+are not read for built-in commands: that takes longer than the rest of `sdfcli --version`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "sdfcli.commands"
-"""The group of entry points by which a package adds commands."""
+"""Entry point group by which packages add commands."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A command that is imported when it is first needed.
+    """A command, imported on first use.
 
-    name      as it is typed; `bench scan` is a sub-command of a command that takes files without one, too
-    target    `module:attribute`: a function with Typer's annotations, or a Typer app
-    line      its line in `sdfcli --help`: the first paragraph of the function's docstring, or a package's summary
+    name      as typed; a sub-command includes its command, as `bench scan`, which itself also takes files
+    target    `module:attribute`: a function with Typer annotations, or a Typer app
+    line      line in `sdfcli --help`: first paragraph of the function's docstring, or the package's summary
     panel     heading in `sdfcli --help`; None: `Commands`
-    package   the package that adds it; None: built in
+    package   package that adds it; None: built in
     """
 
     name: str
@@ -41,7 +41,7 @@ class Entry:
     package: str | None = None
 
     def load(self) -> Any:
-        """The function or app."""
+        """Imports the function or app."""
         module, _, attribute = self.target.partition(":")
         return reduce(getattr, attribute.split("."), import_module(module))
 
@@ -156,30 +156,30 @@ BUILT_IN = _by_name(
 )
 
 NAMES = tuple(BUILT_IN)
-"""Names of all built-in commands and sub-commands."""
+"""All built-in command and sub-command names."""
 
 COMMANDS = tuple(name for name in NAMES if " " not in name)
-"""Names of the built-in commands, in the order of `sdfcli --help`."""
+"""Built-in command names, in the order of `sdfcli --help`."""
 
 SCHEMAS = ("sdfcli.cli.schemas", "sdfcli.apps.bench.schemas", "sdfcli.apps.flow.schemas")
-"""Modules whose OUTPUTS has what built-in commands print with --json."""
+"""Modules whose OUTPUTS describe built-in commands' --json output."""
 
 
 def sub_commands(command: str) -> list[str]:
-    """Names of a command's sub-commands, without the command's."""
+    """A command's sub-command names, without the command's own."""
     return [name.partition(" ")[2] for name in NAMES if name.startswith(f"{command} ")]
 
 
 def plugins() -> tuple[list[Entry], list[str]]:
-    """Commands of other packages by name, and a line for each entry point that is not used.
+    """Other packages' commands, sorted by name, and a message per refused entry point.
 
-    Imports none of them, and raises nothing, whatever their metadata are.
+    Imports none of them and never raises, whatever their metadata.
     """
     found: dict[str, Entry] = {}
     refused = []
     try:
         entries = sorted(map(_entry_of, _entry_points()), key=lambda entry: (entry.name, str(entry.package)))
-    except Exception as error:  # of metadata that cannot be read
+    except Exception as error:  # unreadable metadata
         return [], [f"commands of other packages cannot be listed: {type(error).__name__}: {error}"]
     for entry in entries:
         if entry.name in BUILT_IN:
@@ -203,11 +203,11 @@ def _entry_points() -> Iterable[EntryPoint]:
 def _entry_of(point: EntryPoint) -> Entry:
     package = _said(point, "Name") or point.value.partition(".")[0].partition(":")[0]
     line = _said(point, "Summary") or f"A command of {package}."
-    return Entry(point.name, point.value, line.replace("[", r"\["), "Plugins", package)  # "[": the help's markup
+    return Entry(point.name, point.value, line.replace("[", r"\["), "Plugins", package)  # "[" starts markup in the help
 
 
 def _said(point: EntryPoint, key: str) -> str:
-    """A line of a package's metadata; empty where it has none."""
+    """A package's metadata entry as one line; empty if missing."""
     with suppress(Exception):
         assert point.dist
         return " ".join(plain(point.dist.metadata[key] or "").split())

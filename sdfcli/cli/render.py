@@ -1,4 +1,4 @@
-"""`sdfcli render`: a picture of a field's surface, also with a mesh beside it."""
+"""`sdfcli render`: a picture of a field's surface, optionally with a mesh."""
 
 from __future__ import annotations
 
@@ -124,15 +124,15 @@ def render(
 
 
 class Guest:
-    """The mesh beside the surface, if there is one.
+    """The mesh drawn with the surface, if any.
 
-    facts  for the report.
+    facts  report entries.
     """
 
     def __init__(
         self, mesh: Path | None, at: str | None, margin: float | None, device: str, threads: int | None
     ) -> None:
-        """Raises UsageError for a pose or a margin without a mesh, and for impossible ones."""
+        """Raises UsageError for a pose or a margin without a mesh, and for invalid ones."""
         from sdfcli.query.poses import pose_at
 
         for name, value in (("--at", at), ("--margin", margin)):
@@ -147,7 +147,7 @@ class Guest:
 
     @cached_property
     def posed(self) -> PosedMesh | None:
-        """The mesh at its pose. Raises InputError where it cannot be read or used."""
+        """The mesh at its pose. Raises InputError if it cannot be read or used."""
         from sdfcli.pictures.posed import PosedMesh
 
         return None if self._mesh is None else PosedMesh(self._mesh, self._pose)
@@ -160,7 +160,7 @@ class Guest:
         return SphereTree(self.posed.mesh, self._device, self._threads)
 
     def contacts(self, field: Field) -> Manifold | None:
-        """The contacts with a field up to the margin; None without one."""
+        """Contacts with a field up to the margin; None without a margin."""
         if self._margin is None:
             return None
         from numpy import eye
@@ -171,7 +171,7 @@ class Guest:
 
 
 def parse_size(size: str) -> tuple[int, int]:
-    """Width and height. Raises UsageError for what is not WxH."""
+    """Parses WxH into width and height. Raises UsageError for anything else."""
     match = re.fullmatch(r"(\d{1,9})x(\d{1,9})", size)
     if match is None:
         raise UsageError(f"--size {size}: use WIDTHxHEIGHT, as in 800x600")

@@ -1,4 +1,4 @@
-"""`sdfcli schema`: the JSON Schemas of outputs and of files."""
+"""`sdfcli schema`: JSON Schemas of outputs and files."""
 
 from __future__ import annotations
 

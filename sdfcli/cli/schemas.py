@@ -1,7 +1,7 @@
-"""JSON Schemas (draft 2020-12) of all that `--json` prints, and of the attributes of files. Those of apps are theirs.
+"""JSON Schemas (draft 2020-12) of the core's `--json` output and of file attributes; apps have schemas of their own.
 
 docs/reference/json.md shows them as tables, and `sdfcli schema NAME` prints them. They are open: later versions may add
-keys. A name that ends in `?` here is that of a key which may be missing.
+keys. Names that end in `?` here mark optional keys.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sdfcli.spatial.morton import LATTICE_BITS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 LINK = re.compile(r"\[(.*?)\]\(.*?\)")
-"""A link of a page."""
+"""Markdown link."""
 
 Json = dict[str, Any]
 Keys = Mapping[str, Json]
@@ -41,28 +41,28 @@ SHA256 = DIGEST.schema
 
 
 def one_of(*values: Any) -> Json:
-    """One of some texts or numbers."""
+    """Schema of a value from a fixed set."""
     return {"const": values[0]} if len(values) == 1 else {"enum": list(values)}
 
 
 def or_null(kind: Json) -> Json:
-    """A value of a kind with a type, or null."""
+    """Schema of a typed value or null."""
     return {**kind, "type": [kind["type"], "null"]}
 
 
 def listed(kind: Json, count: int | None = None) -> Json:
-    """A list of values of a kind; count: how many."""
+    """Schema of a list. kind: its items' schema; count: its length, if fixed."""
     sizes = {} if count is None else {"minItems": count, "maxItems": count}
     return {"type": "array", "items": kind, **sizes}
 
 
 def by_name(kind: Json) -> Json:
-    """An object of values of a kind, by names that differ."""
+    """Schema of an object with arbitrary names. kind: its values' schema."""
     return {"type": "object", "additionalProperties": kind}
 
 
 def keyed(keys: Keys) -> Json:
-    """An object with these keys."""
+    """Schema of an object with these keys; names that end in `?` are optional."""
     return {
         "type": "object",
         "properties": {name.removesuffix("?"): kind for name, kind in keys.items()},
@@ -71,12 +71,12 @@ def keyed(keys: Keys) -> Json:
 
 
 def told(kind: Json, words: str) -> Json:
-    """A kind of value, and what it is."""
+    """A schema with a description."""
     return {**kind, "description": words}
 
 
 def pick(keys: Keys, *names: str) -> dict[str, Json]:
-    """Some of the keys. A name that ends in `?` is there without."""
+    """Selects keys; a `?` at the end of a name makes a required key optional."""
     return {name: keys[name.removesuffix("?")] for name in names}
 
 
@@ -113,7 +113,7 @@ COMMON: dict[str, Json] = {
     "rms_error": told(ERROR.schema, "the root of the mean square of these errors"),
     "content_sha256": told(SHA256, "[checksum](file.md#checksums) of the field's data"),
 }
-"""Keys of several outputs: the same name means the same."""
+"""Keys shared by several outputs, with the same meaning everywhere."""
 
 HEALTH = told(as_json_schema(INFO["mesh"]), "the mesh as it was read: [its keys](file.md#info)")
 PARAMETERS = told(as_json_schema(INFO["parameters"]), "the options of the build: [its keys](file.md#info)")
@@ -203,7 +203,7 @@ MOVING: dict[str, Json] = {**FRAMES, "lasts": told(NUMBER, "seconds until it rep
 
 
 def rows(keys: Keys, words: str) -> dict[str, Json]:
-    """The key of a table's rows, each an object with these keys."""
+    """Schema entry `rows`: a list of objects with these keys."""
     return {"rows": told(listed(keyed(keys)), words)}
 
 
@@ -479,7 +479,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
         },
     ),
 }
-"""By output of the core: when it is printed, and its keys. The first word is the command."""
+"""Core outputs: when each is printed, and its keys. The first word of a name is the command."""
 
 VERSION = {
     "schema_version": told(
@@ -533,12 +533,12 @@ FILES: dict[str, tuple[str, dict[str, Json]]] = {
     ),
 }
 FILE = "file"
-"""The name of the schema of files' attributes."""
+"""Schema name of file attributes."""
 
 
 @cache
 def outputs() -> dict[str, tuple[str, dict[str, Json]]]:
-    """OUTPUTS of the core and of apps, in the order of their commands."""
+    """OUTPUTS of the core and apps, in command order."""
     found: dict[str, tuple[str, dict[str, Json]]] = {}
     for module in SCHEMAS:
         found |= import_module(module).OUTPUTS
@@ -546,12 +546,12 @@ def outputs() -> dict[str, tuple[str, dict[str, Json]]]:
 
 
 def names() -> list[str]:
-    """The names of schemas: commands with `--json`, and FILE."""
+    """Schema names: commands with `--json`, and FILE."""
     return [*dict.fromkeys(map(_command, outputs())), FILE]
 
 
 def schema_of(name: str) -> Json:
-    """The schema of each line that a command prints with `--json`, or of the attributes of a file."""
+    """Schema of each line of a command's `--json` output, or of file attributes."""
     if name == FILE:
         title, variants = "attributes of an HDF5 file of sdfcli", FILES
     else:
@@ -566,14 +566,14 @@ def schema_of(name: str) -> Json:
 
 
 def variant(title: str, words: str, keys: Keys, version: bool = True) -> Json:
-    """The schema of one of the outputs, or of one kind of file."""
+    """Schema of an output or a file kind."""
     own = keyed({**(VERSION if version else {}), **keys})
     schema: Json = _plain({"title": title, "description": words, **own})
     return schema
 
 
 def _plain(value: Any) -> Any:
-    """A schema without links in its descriptions."""
+    """A schema with links in its descriptions replaced by their text."""
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
     return LINK.sub(r"\1", value) if isinstance(value, str) else value

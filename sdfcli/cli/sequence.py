@@ -1,4 +1,4 @@
-"""`sdfcli sequence`: the frames of a moving mesh become one file."""
+"""`sdfcli sequence`: one file from a moving mesh's frames."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _say_kept(kept: int, count: int) -> None:
 
 @dataclass
 class Shown:
-    """What is shown of frames as they are done, and of all at the end."""
+    """Shows frames as they finish, and a summary at the end."""
 
     frames: Any
     times: Any
@@ -158,7 +158,7 @@ class Shown:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def add(self, row: dict[str, Any]) -> None:
-        """Shows a frame that is done; row: see `Parts.write`."""
+        """Shows a finished frame; row: see `Parts.write`."""
         index, seconds = row["index"], row["seconds"] or {}
         self.kept += row["seconds"] is None
         self.coherent += bool(row["coherent"])
@@ -186,7 +186,7 @@ class Shown:
         return f"{place} {name}: {row['verdict']}, {row['leaves']:,} leaves, {error}, {how}"
 
     def end(self, named: list[str], output: Path, facts: dict[str, Any], unit: float) -> None:
-        """Shows what all frames have in common. facts: those of `save_sequence`."""
+        """Shows the summary. facts: `save_sequence`'s result."""
         count, took, size = len(self.frames), time.perf_counter() - self.start, output.stat().st_size
         rate = (count - self.kept) / took
         if self.json:

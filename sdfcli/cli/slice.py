@@ -1,4 +1,4 @@
-"""`sdfcli slice`: a picture of a field in a plane."""
+"""`sdfcli slice`: a picture of a field's distances in a plane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sdfcli verify`: the error of a field, measured against exact distances."""
+"""`sdfcli verify`: a field's error, measured against exact distances."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sdfcli.verify.as_given import TurnedShell
 
 MOST_TURNED = 5
-"""Turned shells that are named one by one, without --json."""
+"""Maximum number of turned shells listed individually, without --json."""
 
 
 def verify(
