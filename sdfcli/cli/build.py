@@ -41,24 +41,24 @@ Meshes = Annotated[
     list[str],
     typer.Argument(
         metavar="MESH...",
-        help="Triangle meshes (PLY, OBJ, STL ...), folders of meshes, URLs, or - for a list.",
+        help="Triangle meshes (PLY, OBJ, STL ...), folders of meshes, URLs, or - for a list on standard input.",
     ),
 ]
 Output = Annotated[
     str | None,
-    typer.Option("--output", "-o", help="Output file, or folder for several meshes, or s3:// URL; NAME.h5 by default."),
+    typer.Option("--output", "-o", help="Output file, folder for several meshes, or s3:// URL; NAME.h5 by default."),
 ]
 Recursive = Annotated[
     bool, typer.Option("--recursive", "-r", help="Search subfolders; the output keeps their structure.")
 ]
-Nearest = Annotated[bool, typer.Option("--nearest", help="Store the nearest triangle of every corner, for --previous.")]
+Nearest = Annotated[bool, typer.Option("--nearest", help="Store each corner's nearest triangle, for --previous.")]
 Why = Annotated[
     bool,
     typer.Option("--why", help="Store why each leaf's parent was split, for `info --why` and `slice --why`."),
 ]
 Previous = Annotated[
     Path | None,
-    typer.Option(help="Field of the previous frame, built with --nearest: a warm start. Implies --nearest."),
+    typer.Option(help="Previous frame's field, built with --nearest, for a warm start. Implies --nearest."),
 ]
 Jobs = Annotated[
     int | None,
@@ -67,13 +67,13 @@ Jobs = Annotated[
         "-j",
         min=1,
         metavar="N",
-        help="Parallel builds; one per core, or two to six per GPU, by default.",
+        help="Number of parallel builds; by default one per core, or two to six per GPU.",
         show_default=False,
     ),
 ]
-FailFast = Annotated[bool, typer.Option("--fail-fast/--keep-going", help="Start no further mesh after a failure.")]
+FailFast = Annotated[bool, typer.Option("--fail-fast/--keep-going", help="Start no further builds after a failure.")]
 SkipExisting = Annotated[
-    bool, typer.Option("--skip-existing", help="Skip meshes whose field exists, with the same parameters.")
+    bool, typer.Option("--skip-existing", help="Skip meshes whose field exists with the same parameters.")
 ]
 Timeout = Annotated[
     float | None,
@@ -89,7 +89,7 @@ Scheduler = Annotated[
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate leaves, time, memory and file size; write nothing.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the seconds of every stage.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print seconds per stage.")]
 
 
 def build(

@@ -15,20 +15,21 @@ Octree = Annotated[str, typer.Option(**words(*OCTREES), help="Refinement criteri
 Depth = Annotated[
     int | None,
     typer.Option(
-        help=f"Maximum octree level; {DEFAULT_DEPTH} by default, more where a tolerance below 6e-4 needs it.",
+        help=f"Maximum octree level; {DEFAULT_DEPTH} by default, more if a tolerance below 6e-4 needs it.",
         show_default=False,
     ),
 ]
 Tolerance = Annotated[float, typer.Option(help="Maximum field error, as a fraction of the bounding box's diagonal.")]
 Band = Annotated[
-    float, typer.Option(help="Distance, as a fraction of the diagonal, beyond which the tolerance grows with it.")
+    float,
+    typer.Option(help="Distance from the surface, as a fraction of the diagonal, beyond which the tolerance grows."),
 ]
 Thin = Annotated[
     float | None,
     typer.Option(
         metavar="FRACTION",
         help="Minimum thickness of resolved walls and gaps, as a fraction of the diagonal; "
-        f"{THIN:g} tolerances by default, 0: no refinement for them.",
+        f"{THIN:g} tolerances by default, 0 for no such refinement.",
         show_default=False,
     ),
 ]
@@ -36,8 +37,8 @@ Domain = Annotated[
     str | None,
     typer.Option(
         metavar="X,Y,Z,L",
-        help="Cube of the field: lower corner and edge, in the mesh's units; a padded cube around the mesh by default. "
-        "Fields of one domain share a lattice.",
+        help="Field domain, a cube: lower corner and edge, in the mesh's units; padded around the mesh by default. "
+        "Fields with the same domain share a lattice.",
         show_default=False,
     ),
 ]
@@ -45,7 +46,7 @@ Unit = Annotated[
     float | None,
     typer.Option(
         metavar="LENGTH",
-        help="Length that --tolerance, --band and --thin are fractions of; the mesh's diagonal by default.",
+        help="Length to which --tolerance, --band and --thin are relative; the mesh's diagonal by default.",
         show_default=False,
     ),
 ]
@@ -53,13 +54,13 @@ MaxError = Annotated[
     float | None,
     typer.Option(
         metavar="LENGTH",
-        help="Maximum field error in the mesh's units: --unit such that the tolerance is this length.",
+        help="Maximum field error, in the mesh's units: sets --unit so that the tolerance is this length.",
         show_default=False,
     ),
 ]
 MaxMemory = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", help="Memory limit, as 800M or 4G; 90 % of the free memory by default."),
+    typer.Option(metavar="SIZE", help="Memory limit, such as 800M or 4G; 90 % of free memory by default."),
 ]
 
 

@@ -39,7 +39,7 @@ Poses = Annotated[
     typer.Option(
         "--poses",
         metavar="FILE",
-        help="Poses of the mesh: .npy, matrices (t, 4, 4) from its frame to the field's.",
+        help="Poses: .npy file of matrices (t, 4, 4) from the mesh's frame to the field's.",
         show_default=False,
     ),
 ]
@@ -48,19 +48,17 @@ At = Annotated[
     typer.Option(
         "--at",
         metavar="TX,TY,TZ[,RX,RY,RZ]",
-        help="A pose: turned about the fixed axes x, then y, then z, in degrees, then moved; may be repeated.",
+        help="A pose: rotation about the fixed axes x, then y, then z, in degrees, then translation; repeatable.",
         show_default=False,
     ),
 ]
-AlongPath = Annotated[
-    bool, typer.Option("--path", help="Take the poses as a path, and find the first time of contact.")
-]
+AlongPath = Annotated[bool, typer.Option("--path", help="Treat the poses as a path, and find the first contact.")]
 Margin = Annotated[
     float | None,
     typer.Option(
         metavar="D",
-        help="Contacts are the triangles up to this distance; by default up to twice the stated error beyond --min, or "
-        "0, so that none which may be nearer is missing.",
+        help="Maximum distance of contact triangles; by default --min, or 0, plus twice the stated error, so that no "
+        "possible contact is missed.",
         show_default=False,
     ),
 ]
@@ -69,7 +67,7 @@ Least = Annotated[
     typer.Option(
         "--min",
         metavar="CLEARANCE",
-        help="Required distance: exit code 6 where a lower bound is below it; with --path the distance that is a "
+        help="Required clearance: exit code 6 if a lower bound is below it; with --path, the distance that counts as "
         "contact.",
         show_default=False,
     ),
@@ -98,10 +96,10 @@ def collide(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Measure how near a mesh comes to a field's surface, or how deep it lies inside, at each of its poses.
+    """Measure a mesh's distance to a field's surface, or its penetration depth, at each of its poses.
 
-    Of each pose the least distance is printed, with the bounds that the field's stated error leaves, and where it is.
-    The verdict is clear, penetrating, or touching where the bounds do not tell.
+    Prints each pose's minimum distance, its bounds by the field's stated error, and its location. The verdict is clear
+    or penetrating, or touching if the bounds do not decide.
 
     Example: sdfcli collide cell.h5 tool.stl --poses poses.npy --min 0.005
     """

@@ -30,7 +30,7 @@ Output = Annotated[
     Path,
     typer.Argument(
         metavar="OUT",
-        help=f"Output file; its ending is the format: {OCTREES} for the octree; {GRIDS} for a regular grid.",
+        help=f"Output file; its ending selects the format: {OCTREES} for the octree; {GRIDS} for a regular grid.",
     ),
 ]
 Resolution = Annotated[
@@ -78,8 +78,8 @@ def export(
 ) -> None:
     """Convert a field for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB, DeepSDF.
 
-    The format is the octree itself, or a regular grid; .raw has a JSON header beside it. Of a sequence .vtkhdf holds
-    all frames, unless one is chosen.
+    Formats hold the octree itself or a regular grid; .raw comes with a JSON header file. For a sequence, .vtkhdf holds
+    all frames unless one is chosen.
 
     Example: sdfcli export bunny.h5 bunny.vti --resolution 256
     """

@@ -28,7 +28,7 @@ Output = Annotated[
 Resolution = Annotated[
     int | None,
     typer.Option(
-        help="Grid cells along an axis of the domain; by default those of the finest octree level, at most 1024.",
+        help="Grid cells per domain axis; by default the finest octree level's, at most 1024.",
         show_default=False,
     ),
 ]

@@ -94,7 +94,7 @@ class FrameRange:
         return float(self.sequence.times[number])
 
     def seconds(self, fps: float | None) -> list[float]:
-        """Display duration per frame: until the next one's time; the last repeats the one before, 1 s for a single frame.
+        """Display durations: until the next frame's time; the last one repeats, and a single frame has 1 s.
 
         fps: frames per second, in place of the times. Raises UsageError for an impossible rate.
         """

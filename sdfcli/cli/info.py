@@ -40,12 +40,12 @@ def info(
     frame: options.Frame = None,
     time: options.Time = None,
     why: Annotated[
-        bool, typer.Option("--why", help="Count leaves by the cause of their parent's split, after `build --why`.")
+        bool, typer.Option("--why", help="Count leaves by the cause of their parent's split; needs `build --why`.")
     ] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Print the metadata of a field file, of a sequence, or of one of its frames.
+    """Print the metadata of a field file, a sequence, or one of its frames.
 
     Example: sdfcli info bunny.h5
     """

@@ -38,7 +38,7 @@ Output = Annotated[
 ]
 Gradient = Annotated[bool, typer.Option("--gradient", help="Add the gradient: columns gx, gy, gz.")]
 Nearest = Annotated[
-    bool, typer.Option("--nearest", help="Add the nearest point on the mesh, and its triangle's index from 0.")
+    bool, typer.Option("--nearest", help="Add the nearest point on the mesh, and its triangle's index, from 0.")
 ]
 Neighbours = Annotated[
     int | None,
@@ -46,7 +46,9 @@ Neighbours = Annotated[
 ]
 Approximate = Annotated[
     str | None,
-    typer.Option("--approximate", **options.words(*FORMS), help="With -k: by a shifted sort of boxes; may miss some."),
+    typer.Option(
+        "--approximate", **options.words(*FORMS), help="With -k: search by a shifted sort of boxes; may miss some."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON object per point; with -o, one for the file.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
@@ -71,7 +73,7 @@ def query(
 ) -> None:
     """Print the signed distance at each point, negative inside, in the mesh's units.
 
-    Text and .npy points are streamed: memory does not grow with their number.
+    Text and .npy points are streamed: memory does not grow with their count.
 
     Example: sdfcli query bunny.h5 points.npy -o distances.npy
     """

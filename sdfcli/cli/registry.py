@@ -56,7 +56,7 @@ BUILT_IN = _by_name(
         Entry(
             "sequence",
             "sdfcli.cli.sequence:sequence",
-            "Build the fields of a moving mesh, frame after frame, into one file (HDF5).",
+            "Build a moving mesh's fields, frame by frame, into one HDF5 file.",
         ),
         Entry(
             "extract",
@@ -66,14 +66,13 @@ BUILT_IN = _by_name(
         Entry(
             "render",
             "sdfcli.cli.render:render",
-            "Render the surface as a shaded picture, without a display; or --frames of a sequence, with one camera for "
-            "all.",
+            "Render the surface as a shaded picture, without a display; with --frames, a sequence under one camera.",
         ),
         Entry(
             "slice",
             "sdfcli.cli.slice:slice_plane",
-            "Plot the distances in a plane: blue inside, red outside, with contour lines and a scale; --frames of a "
-            "sequence have one plane and one scale.",
+            "Plot distances in a plane: blue inside, red outside, with contour lines and a scale; --frames share "
+            "plane and scale.",
         ),
         Entry(
             "export",
@@ -83,12 +82,12 @@ BUILT_IN = _by_name(
         Entry(
             "check",
             "sdfcli.cli.check:check",
-            "Report the faults of meshes, their treatment in a build, and a verdict on the field.",
+            "Report mesh faults, their treatment in a build, and a verdict on the field.",
         ),
         Entry(
             "info",
             "sdfcli.cli.info:info",
-            "Print the metadata of a field file, of a sequence, or of one of its frames.",
+            "Print the metadata of a field file, a sequence, or one of its frames.",
         ),
         Entry(
             "query",
@@ -98,12 +97,12 @@ BUILT_IN = _by_name(
         Entry(
             "collide",
             "sdfcli.cli.collide:collide",
-            "Measure how near a mesh comes to a field's surface, or how deep it lies inside, at each of its poses.",
+            "Measure a mesh's distance to a field's surface, or its penetration depth, at each of its poses.",
         ),
         Entry(
             "flow",
             "sdfcli.apps.flow.commands.flow:flow",
-            "Let water flow around a mesh, or in it, by particles, and write its states over time (VTKHDF, for "
+            "Simulate water around or inside a mesh with particles, and write its states over time (VTKHDF, for "
             "ParaView).",
         ),
         Entry(
@@ -114,43 +113,42 @@ BUILT_IN = _by_name(
         Entry(
             "bench",
             "sdfcli.apps.bench.commands.bench:bench",
-            "Time every stage of a build, and compare the distance queries with each other and with the thesis.",
+            "Time every build stage, and compare the distance queries with each other and with the thesis.",
         ),
         Entry(
             "profile",
             "sdfcli.apps.bench.commands.profile:profile",
-            "Profile the variants of the distance query with NVIDIA Nsight Compute.",
+            "Profile the distance query's variants with NVIDIA Nsight Compute.",
         ),
         Entry(
             "schema",
             "sdfcli.cli.schema:schema",
-            "Print the JSON Schema (draft 2020-12) of each line that a command prints with --json, or of a file's "
-            "attributes.",
+            "Print the JSON Schema (draft 2020-12) of a command's --json lines, or of file attributes.",
         ),
         Entry(
             "bench scan",
             "sdfcli.apps.bench.commands.scan:bench_scan",
-            "Time the exclusive scan on one, two and four devices, beside the figures of its paper.",
+            "Time the exclusive scan on one, two and four devices, compared with its paper's figures.",
         ),
         Entry(
             "bench sequence",
             "sdfcli.apps.bench.commands.sequence:bench_sequence",
-            "Count the frames a second of moving meshes, by four ways of building their fields.",
+            "Measure moving meshes' frames per second, by four build methods.",
         ),
         Entry(
             "bench knn",
             "sdfcli.apps.bench.commands.knn:bench_knn",
-            "Time neighbours by the shifted sort, beside the figures of its paper and exact answers.",
+            "Time nearest neighbours by the shifted sort, compared with its paper's figures and exact results.",
         ),
         Entry(
             "bench scale",
             "sdfcli.apps.bench.commands.scale:bench_scale",
-            "Time whole builds of copies and subdivisions of a mesh, and say how seconds and memory grow.",
+            "Time whole builds of a mesh's copies and subdivisions, and report how time and memory grow.",
         ),
         Entry(
             "bench flow",
             "sdfcli.apps.flow.commands.bench:bench_flow",
-            "Time layouts of particles, beside the figures of their paper.",
+            "Time particle layouts, compared with their paper's figures.",
         ),
     ]
 )

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 def render(
     file: options.FieldFile,
     output: options.Picture = None,
-    size: Annotated[str, typer.Option(metavar="WxH", help="Picture size in pixels, at most 8192 a side.")] = "800x600",
+    size: Annotated[
+        str, typer.Option(metavar="WxH", help="Picture size in pixels, at most 8192 per side.")
+    ] = "800x600",
     view: Annotated[
         str,
         typer.Option(
@@ -41,19 +43,19 @@ def render(
     iso: Annotated[
         float | None,
         typer.Option(
-            help="Iso value, a distance; 0 by default, or a thin skin where the field has no sign.",
+            help="Iso value, a distance; 0 by default, or a thin skin if the field has no signs.",
             show_default=False,
         ),
     ] = None,
     mesh: Annotated[
         Path | None,
-        typer.Option(help="Mesh to draw beside the surface; what of it lies inside is red.", show_default=False),
+        typer.Option(help="Mesh to draw with the surface; its parts inside are red.", show_default=False),
     ] = None,
     at: Annotated[
         str | None,
         typer.Option(
             metavar="TX,TY,TZ[,RX,RY,RZ]",
-            help="Pose of --mesh: turned about the fixed axes x, then y, then z, in degrees, then moved.",
+            help="Pose of --mesh: rotation about the fixed axes x, then y, then z, in degrees, then translation.",
             show_default=False,
         ),
     ] = None,
@@ -61,7 +63,7 @@ def render(
         float | None,
         typer.Option(
             metavar="D",
-            help="Mark contacts by dots: triangles of --mesh up to this distance; red inside, amber outside.",
+            help="Mark contacts with dots: triangles of --mesh up to this distance; red inside, amber outside.",
             show_default=False,
         ),
     ] = None,
@@ -75,7 +77,7 @@ def render(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Render the surface as a shaded picture, without a display; or --frames of a sequence, with one camera for all.
+    """Render the surface as a shaded picture, without a display; with --frames, a sequence under one camera.
 
     Example: sdfcli render bunny.h5 --view front --size 1600x1200
     """

@@ -37,7 +37,7 @@ FrameWords = Annotated[
     list[str],
     typer.Argument(
         metavar="FRAMES...",
-        help="Meshes in their order, a folder of them in natural order, or a .npy file (t, v, 3) with --faces.",
+        help="Meshes in order, a folder of meshes in natural order, or a .npy file (t, v, 3) with --faces.",
     ),
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Output file.")]
@@ -48,12 +48,10 @@ Fps = Annotated[
 Times = Annotated[
     str | None,
     typer.Option(
-        metavar="FILE", help="Times of the frames in seconds: a line each, or .npy. Not with --fps.", show_default=False
+        metavar="FILE", help="Frame times in seconds: one per line, or .npy. Not with --fps.", show_default=False
     ),
 ]
-Cold = Annotated[
-    bool, typer.Option("--cold", help="Build each frame by itself, without what is known of the frame before.")
-]
+Cold = Annotated[bool, typer.Option("--cold", help="Build each frame independently of the previous one.")]
 Jobs = Annotated[
     int | None,
     typer.Option(
@@ -61,11 +59,11 @@ Jobs = Annotated[
         "-j",
         min=1,
         metavar="N",
-        help="Processes that build frames; one per core, or up to eight per GPU, by default.",
+        help="Number of processes that build frames; by default one per core, or up to eight per GPU.",
         show_default=False,
     ),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print a line per frame, and the seconds of stages.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print a line per frame, and seconds per stage.")]
 
 
 def sequence(
@@ -95,7 +93,7 @@ def sequence(
     quiet: options.Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Build the fields of a moving mesh, frame after frame, into one file (HDF5).
+    """Build a moving mesh's fields, frame by frame, into one HDF5 file.
 
     Example: sdfcli sequence frames/ -o anim.h5 --fps 30
     """

@@ -42,9 +42,9 @@ def verify(
 ) -> None:
     """Compare a field with exact distances at random points; exit code 6 above the tolerance.
 
-    The points lie near the surface, in the band around it, and anywhere in the domain. The exact distances, and the
-    winding numbers that decide about inside and outside, are computed in float64 by independent code, from the mesh as
-    it is given. Shells that the build turned are named.
+    The points lie near the surface, in the band around it, and anywhere in the domain. Exact distances, and the winding
+    numbers that decide inside and outside, are computed in float64 by independent code, from the mesh as given. Shells
+    that the build turned are listed.
 
     Example: sdfcli verify bunny.h5 --mesh bunny.ply --samples 1000000
     """
