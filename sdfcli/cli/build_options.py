@@ -22,7 +22,9 @@ Depth = Annotated[
 Tolerance = Annotated[float, typer.Option(help="Maximum field error, as a fraction of the bounding box's diagonal.")]
 Band = Annotated[
     float,
-    typer.Option(help="Distance from the surface, as a fraction of the diagonal, beyond which the tolerance grows."),
+    typer.Option(
+        help="Distance from the surface, as a fraction of the diagonal, beyond which the tolerance grows with distance."
+    ),
 ]
 Thin = Annotated[
     float | None,

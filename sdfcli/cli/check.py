@@ -28,8 +28,8 @@ def check(
 ) -> None:
     """Report mesh faults, their treatment in a build, and a verdict on the field.
 
-    The verdict is good, usable, doubtful or unusable. The exit code is 6 if --require fails, else 3 if any mesh is
-    unusable, else 0.
+    The verdict is good, usable, doubtful or unusable. The exit code is 3 if any mesh is unusable,
+    else 0; with --require, 6 if any other mesh's verdict is worse.
 
     Example: sdfcli check scans/*.ply --require usable
     """
