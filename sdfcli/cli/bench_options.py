@@ -20,7 +20,7 @@ def numbers(text: str, name: str) -> list[float]:
     try:
         return [float(word) for word in text.split(",")]
     except ValueError:
-        raise UsageError(f"{name} {text}: use numbers between commas, as in 1,10") from None
+        raise UsageError(f"{name} {text}: use comma-separated numbers, as in 1,10") from None
 
 
 def check_block(threads: int | None) -> None:

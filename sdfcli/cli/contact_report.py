@@ -151,13 +151,13 @@ class Shown:
 
     def _notes(self, encloses: bool | None) -> Iterator[str]:
         if self.unsigned:
-            yield "the field has no signs: distances are clearances, and what lies inside is not seen"
+            yield "the field has no signs: distances are unsigned, and penetration is not detected"
         elif self.field.info.get("jump_leaves"):
             yield "the field closes holes of its mesh, where the sign jumps; bounds do not hold there"
         if self.field.info.get("verdict") == "doubtful":
             yield "the inside of the field's mesh is uncertain: see sdfcli info"
         if encloses is False:
-            yield f"{self.mesh} encloses nothing: whether it lies around a part of the field's solid is not seen"
+            yield f"{self.mesh} encloses nothing: parts of the field's solid inside it are not detected"
 
     def require(self, least: float) -> None:
         """Raises CheckFailedError unless the bounds exclude distances below `least`."""

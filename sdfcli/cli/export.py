@@ -170,7 +170,7 @@ def _box(window: str | None) -> list[float] | None:
     except ValueError:
         numbers = []
     if len(numbers) != 6:
-        raise UsageError(f"--window {window}: use six numbers with commas between: X0,Y0,Z0,X1,Y1,Z1")
+        raise UsageError(f"--window {window}: use six comma-separated numbers: X0,Y0,Z0,X1,Y1,Z1")
     return numbers
 
 

@@ -180,9 +180,9 @@ def _distances(spacing: str | None) -> list[float] | float | None:
     try:
         numbers = [float(word) for word in spacing.split(",")]
     except ValueError as error:
-        raise UsageError(f"--spacing {spacing}: use a number, or three with commas between") from error
+        raise UsageError(f"--spacing {spacing}: use a number, or three comma-separated ones") from error
     if len(numbers) not in (1, 3):
-        raise UsageError(f"--spacing {spacing}: use a number, or three with commas between")
+        raise UsageError(f"--spacing {spacing}: use a number, or three comma-separated ones")
     return numbers if len(numbers) == 3 else numbers[0]
 
 

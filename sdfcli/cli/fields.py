@@ -56,7 +56,7 @@ def open_sequence(file: Path, option: str) -> FieldSequence:
     from sdfcli.sequence.file import is_sequence, load_sequence
 
     if is_field(file) and not is_sequence(file):
-        raise InputError(f"{file}: is no sequence; {option} is for those of `sdfcli sequence`")
+        raise InputError(f"{file}: not a sequence; {option} needs a file from `sdfcli sequence`")
     return load_sequence(file)
 
 
@@ -114,5 +114,7 @@ def numbered(path: Path, numbers: range) -> list[Path]:
     """
     places = NUMBER.findall(path.name)
     if len(places) != 1:
-        raise UsageError(f"{path}: use a name with a place for the frame's number, as in {path.stem}_%04d{path.suffix}")
+        raise UsageError(
+            f"{path}: use a name with a placeholder for the frame number, as in {path.stem}_%04d{path.suffix}"
+        )
     return [path.with_name(path.name.replace(places[0], places[0] % number)) for number in numbers]

@@ -36,7 +36,9 @@ class Film:
 
         ending = target.suffix.lower()
         if ending not in (*MOVING, ".png"):
-            raise UsageError(f"{target}: use a name that ends in .gif or .apng, or one as {target.stem}_%04d.png")
+            raise UsageError(
+                f"{target}: use a name that ends in .gif or .apng, or a pattern such as {target.stem}_%04d.png"
+            )
         if fps is not None and ending not in MOVING:
             raise UsageError("--fps is for a name that ends in .gif or .apng")
         self._file, self._target, self._ending, self._force = file, target, ending, force

@@ -72,7 +72,7 @@ def _show_line(outcome: Outcome, place: str, style: Style) -> None:
 def _note_unused(done: list[Outcome], previous: str | None) -> None:
     for outcome in done:
         if previous is not None and not outcome.get("previous_used", True):
-            say(f"note: {outcome['input']}: --previous {previous} not used: another number of triangles")
+            say(f"note: {outcome['input']}: --previous {previous} not used: a different triangle count")
 
 
 def without_picture(outcome: Outcome) -> dict[str, Any]:

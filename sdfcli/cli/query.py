@@ -120,7 +120,7 @@ def query(
 def _check_neighbours(nearest: bool, k: int | None, approximate: str | None) -> None:
     if k is None:
         if approximate is not None:
-            raise UsageError(f"--approximate {approximate}: is for the nearest of several triangles; add -k")
+            raise UsageError(f"--approximate {approximate}: is for several nearest triangles; add -k")
         return
     from sdfcli.query.nearest_triangles import check_form
     from sdfcli.spatial.shifted_sort import check_neighbours

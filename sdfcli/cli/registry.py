@@ -186,7 +186,7 @@ def plugins() -> tuple[list[Entry], list[str]]:
             first = found[entry.name].package
             refused.append(f"{entry.package} has a command `{entry.name}`, as {first}, whose command is used")
         elif not re.fullmatch(r"\w[\w.-]*", entry.name):
-            refused.append(f"{entry.package} has a command `{entry.name}`, which is no name of one")
+            refused.append(f"{entry.package} has a command `{entry.name}`, which is not a valid command name")
         else:
             found[entry.name] = entry
     return list(found.values()), refused

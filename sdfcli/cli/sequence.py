@@ -98,7 +98,7 @@ def sequence(
     Example: sdfcli sequence frames/ -o anim.h5 --fps 30
     """
     if fps is not None and times is not None:
-        raise UsageError("--fps and --times both tell the frames' times; use one of them")
+        raise UsageError("--fps and --times both set the frames' times; use one of them")
     unit = unit_for(unit, max_error, tolerance)
     params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
     if jobs == 1:
