@@ -5,7 +5,7 @@ from __future__ import annotations
 try:
     from sdfcli._version import __version__  # written by the build
 except ImportError:
-    __version__ = "0.1.0"  # of the source tree; equal to fallback_version in pyproject.toml
+    __version__ = "0.1.0"  # source tree; equals fallback_version in pyproject.toml
 
 __all__ = [
     "Field",
@@ -27,7 +27,7 @@ __all__ = [
     "slice_image",
 ]
 
-TYPE_CHECKING = False  # `typing` takes longer to import than all that is here
+TYPE_CHECKING = False  # importing `typing` takes longer than this whole module
 if TYPE_CHECKING:
     from typing import Any
 
@@ -69,7 +69,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    # NumPy, trimesh and h5py are loaded when they are first needed, so that `sdfcli --help` is instant.
+    # Imports NumPy, trimesh and h5py on first use: `sdfcli --help` is instant.
     if name in _HOME:
         from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""The command `sdfcli`: its subcommands, and the one place where exceptions become exit codes."""
+"""The `sdfcli` command: subcommands, and the only place where exceptions become exit codes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class Command(TyperCommand):
-    """A command whose help may be printed to a stream that is closed, full, or read no further."""
+    """A command whose help output may fail: closed stream, full disk, broken pipe."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Parses the options; prints the help."""
@@ -35,14 +35,14 @@ class Command(TyperCommand):
 
 
 class Lazy(Command):
-    """A command that is imported when its options are parsed; its line in the help is known before."""
+    """A command imported when its options are parsed; its help line is known without the import."""
 
     def __init__(self, entry: Entry) -> None:
         super().__init__(entry.name, help=entry.line, rich_help_panel=entry.panel)
         self.entry = entry
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Parses the options. Raises what `command_of` does, but while the shell completes words."""
+        """Parses the options. Raises `command_of`'s exceptions, except during shell completion."""
         try:
             command = command_of(self.entry)
         except SdfError:
@@ -53,7 +53,7 @@ class Lazy(Command):
 
 
 def command_of(entry: Entry) -> Any:
-    """An imported command. Raises DeviceError for a package's that cannot be imported, or is none."""
+    """Imports a command. Raises DeviceError if a plugin package's cannot be imported or is not a command."""
     if entry.package is None:
         return _made(entry.name, entry.load())
     try:
@@ -64,7 +64,7 @@ def command_of(entry: Entry) -> Any:
 
 
 def _made(name: str, target: Any) -> Any:
-    """The command of a function, or of a Typer app."""
+    """Makes a command from a function or a Typer app."""
     if isinstance(target, typer.Typer):
         made: Any = typer.main.get_command(target)
         made.name = name
@@ -74,14 +74,14 @@ def _made(name: str, target: Any) -> Any:
         raise TypeError(f"{target!r} is neither a function nor a Typer app")
     text = inspect.cleandoc(target.__doc__ or "")
     words, _, last = text.rpartition("\n\n")
-    text, example = (words, last) if last.startswith("Example:") else (text, None)  # which comes after the options
+    text, example = (words, last) if last.startswith("Example:") else (text, None)  # printed after the options
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     alone.command(name, cls=Command, help=text, epilog=example, context_settings=HELP)(target)
     return typer.main.get_command(alone)
 
 
 class Commands(TyperGroup):
-    """Turns the exceptions of all commands into one line on stderr and an exit code."""
+    """Command group that turns all exceptions into one line on stderr and an exit code."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -90,37 +90,37 @@ class Commands(TyperGroup):
         self._refused: list[str] | None = None
 
     def _add_plugins(self) -> None:
-        """Adds the commands of other packages, once."""
+        """Adds other packages' commands, once."""
         if self._refused is None:
             found, self._refused = plugins()
             for entry in found:
                 self.add_command(Lazy(entry))
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all commands."""
+        """All command names."""
         self._add_plugins()
         return list(self.commands)
 
     def get_command(self, ctx: Any, name: str) -> Any:
-        """A command or sub-command, not yet imported; None for an unknown one: Typer then suggests similar names."""
+        """A command or sub-command, not yet imported; None if unknown: Typer then suggests similar names."""
         if name in BUILT_IN:
             return self.commands.get(name) or Lazy(BUILT_IN[name])
         self._add_plugins()
         return self.commands.get(name)
 
     def _author(self, name: str | None) -> str:
-        """The package that adds a command; empty for a built-in one."""
+        """The package that adds a command; empty if built in."""
         command = self.commands.get(name or "")
         return (command.entry.package or "") if isinstance(command, Lazy) else ""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Prints the help, and on standard error which commands of other packages are not used."""
+        """Prints the help, and other packages' refused commands on standard error."""
         super().format_help(ctx, formatter)
         for line in self._refused or ():
             _complain(line, "note")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command of the first word, or its sub-command, which may be named behind options."""
+        """The first word's command, or its sub-command, which may follow options."""
         command, *words = args
         names = sub_commands(command)
         if set(names) & set(words):
@@ -130,7 +130,7 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def _first_argument(self, ctx: Any, commands: list[str], words: list[str]) -> int:
-        """The index of the first word that is neither an option of these commands nor an option's value."""
+        """Index of the first word that is neither one of these commands' options nor an option's value."""
         options = [each for name in commands for each in command_of(BUILT_IN[name]).params]
         valued = {name for each in options if not getattr(each, "is_flag", True) for name in each.opts}
         place = 0
@@ -139,30 +139,30 @@ class Commands(TyperGroup):
         return place
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Parses the command line, for which Typer imports for a tenth of a second."""
+        """Parses the command line; Typer's imports for this take 0.1 s."""
         try:
             with standard_output():
                 return super().make_context(*args, **kwargs)
         except KeyboardInterrupt:
             raise _interrupted() from None
-        except SdfError as error:  # of a help that cannot be written
+        except SdfError as error:  # the help cannot be written
             raise typer.Exit(print_error(error)) from None
         raise typer.Exit
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Takes --debug behind the command, too."""
+        """Accepts --debug after the command, too."""
         end = args.index("--") if "--" in args else len(args)
         front = sorted(args[:end], key=lambda word: word != "--debug")
         return super().parse_args(ctx, front + args[end:])
 
     def main(self, *arguments: Any, **options: Any) -> Any:
-        """Runs the command line, and ends the process. Errors of options are one line, as all others are."""
+        """Runs the command line and ends the process. Option errors are one line, like all others."""
         if not options.get("standalone_mode", True):
             return super().main(*arguments, **options)
         try:
             code = super().main(*arguments, **{**options, "standalone_mode": False})
         except Exception as error:
-            fault: Any = error  # of Click, or of Typer's copy of it
+            fault: Any = error  # from Click, or Typer's copy of it
             if not hasattr(fault, "format_message"):
                 raise
             if type(fault).__name__ == "NoArgsIsHelpError":
@@ -177,7 +177,7 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Runs the command."""
         try:
-            super().invoke(ctx)  # without what the command returns: it would be the exit code
+            super().invoke(ctx)  # its return value is dropped: it would become the exit code
             interrupts.check()
         except (typer.Exit, typer.Abort):
             raise
@@ -237,8 +237,10 @@ def _root(
 
 
 def _open_streams() -> None:
-    """Streams that were closed are there, or files that are opened later would stand for them: nothing comes from
-    standard input, errors go nowhere, and what is written on standard output fails."""
+    """Replaces closed standard streams: files opened later would otherwise get their descriptors.
+
+    Standard input is empty, standard error discards, and writes to standard output fail.
+    """
     modes = {"stdin": os.O_RDONLY, "stdout": os.O_RDONLY, "stderr": os.O_WRONLY}
     for number, (name, mode) in enumerate(modes.items()):
         if getattr(sys, name) is None:
@@ -248,7 +250,7 @@ def _open_streams() -> None:
 
 
 def _show_notes() -> None:
-    """Notes of readers, and of the libraries that they use, are lines on standard error, but with -q."""
+    """Prints notes of mesh readers and their libraries on standard error, unless -q is given."""
     shown = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
@@ -271,8 +273,8 @@ def _show_notes() -> None:
 
 
 def _mend_zsh() -> None:
-    """Completion in zsh from the first tab key on: Typer's script, which zsh loads at that, only defines what the
-    next one runs."""
+    """Makes zsh complete at the first tab key: Typer's script, loaded by that key, only defines the function that the
+    next one calls."""
     from typer import _completion_shared
 
     scripts = getattr(_completion_shared, "_completion_scripts", {})
@@ -281,7 +283,7 @@ def _mend_zsh() -> None:
 
 
 def main() -> None:
-    """Runs the command line, and ends the process (see __main__.py)."""
+    """Runs the command line and ends the process (see __main__.py)."""
     if not driver.present():
         memory.bound()
     _open_streams()
@@ -290,7 +292,7 @@ def main() -> None:
         _mend_zsh()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # names of files may be any bytes
+            stream.reconfigure(errors="backslashreplace")  # file names may be any bytes
     try:
         app()
     except SystemExit as end:

@@ -1,4 +1,4 @@
-"""Options of benchmarks, and checks of their values."""
+"""Benchmark options, and checks of their values."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ Repeat = Annotated[int, typer.Option("--repeat", min=1, help="Timed runs after o
 Runs = Annotated[int, typer.Option("--repeat", min=1, help="Timed runs; medians are shown.")]
 
 MOST_THREADS = 1024
-"""Maximum threads of a GPU's block."""
+"""Maximum threads per GPU block."""
 
 
 def numbers(text: str, name: str) -> list[float]:
-    """Numbers between commas. Raises UsageError for anything else."""
+    """Parses comma-separated numbers. Raises UsageError for anything else."""
     try:
         return [float(word) for word in text.split(",")]
     except ValueError:
-        raise UsageError(f"{name} {text}: use numbers between commas, as in 1,10") from None
+        raise UsageError(f"{name} {text}: use comma-separated numbers, as in 1,10") from None
 
 
 def check_block(threads: int | None) -> None:
-    """Raises UsageError for an impossible number of threads of a block."""
+    """Raises UsageError for an impossible block size."""
     from sdfcli.backend import WARP
 
     if threads is not None and (threads % WARP or not WARP <= threads <= MOST_THREADS):

@@ -1,4 +1,4 @@
-"""`sdfcli build`: meshes become fields."""
+"""`sdfcli build`: fields from meshes."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ Meshes = Annotated[
     list[str],
     typer.Argument(
         metavar="MESH...",
-        help="Triangle meshes (PLY, OBJ, STL ...), folders of meshes, URLs, or - for a list.",
+        help="Triangle meshes (PLY, OBJ, STL ...), folders of meshes, URLs, or - for a list on standard input.",
     ),
 ]
 Output = Annotated[
     str | None,
-    typer.Option("--output", "-o", help="Output file, or folder for several meshes, or s3:// URL; NAME.h5 by default."),
+    typer.Option("--output", "-o", help="Output file, folder for several meshes, or s3:// URL; NAME.h5 by default."),
 ]
 Recursive = Annotated[
     bool, typer.Option("--recursive", "-r", help="Search subfolders; the output keeps their structure.")
 ]
-Nearest = Annotated[bool, typer.Option("--nearest", help="Store the nearest triangle of every corner, for --previous.")]
+Nearest = Annotated[bool, typer.Option("--nearest", help="Store each corner's nearest triangle, for --previous.")]
 Why = Annotated[
     bool,
     typer.Option("--why", help="Store why each leaf's parent was split, for `info --why` and `slice --why`."),
 ]
 Previous = Annotated[
     Path | None,
-    typer.Option(help="Field of the previous frame, built with --nearest: a warm start. Implies --nearest."),
+    typer.Option(help="Previous frame's field, built with --nearest, for a warm start. Implies --nearest."),
 ]
 Jobs = Annotated[
     int | None,
@@ -67,13 +67,13 @@ Jobs = Annotated[
         "-j",
         min=1,
         metavar="N",
-        help="Parallel builds; one per core, or two to six per GPU, by default.",
+        help="Number of parallel builds; by default one per core, or two to six per GPU.",
         show_default=False,
     ),
 ]
-FailFast = Annotated[bool, typer.Option("--fail-fast/--keep-going", help="Start no further mesh after a failure.")]
+FailFast = Annotated[bool, typer.Option("--fail-fast/--keep-going", help="Start no further builds after a failure.")]
 SkipExisting = Annotated[
-    bool, typer.Option("--skip-existing", help="Skip meshes whose field exists, with the same parameters.")
+    bool, typer.Option("--skip-existing", help="Skip meshes whose field exists with the same parameters.")
 ]
 Timeout = Annotated[
     float | None,
@@ -89,7 +89,7 @@ Scheduler = Annotated[
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate leaves, time, memory and file size; write nothing.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the seconds of every stage.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print seconds per stage.")]
 
 
 def build(
@@ -157,7 +157,7 @@ def build(
 
 
 def _jobs(meshes: list[str], output: str | None, recursive: bool) -> list[Job]:
-    """The named meshes, with their outputs."""
+    """Jobs for the named meshes: each with its output."""
     from sdfcli.batch.inputs import find_jobs
 
     text = os.fsdecode(sys.stdin.buffer.read()) if "-" in meshes else ""
@@ -166,7 +166,7 @@ def _jobs(meshes: list[str], output: str | None, recursive: bool) -> list[Job]:
 
 
 def _build_all(request: BuildRequest, style: Style, report: Path | None) -> int:
-    """Builds and shows the outcomes, as a page, too; returns the exit code."""
+    """Builds, shows the outcomes, and writes the report page if requested; returns the exit code."""
     from sdfcli.batch.run import run
 
     if report is not None:
@@ -182,7 +182,7 @@ def _build_all(request: BuildRequest, style: Style, report: Path | None) -> int:
 
 
 def _check_page(report: Path, request: BuildRequest) -> None:
-    """Raises UsageError where the page may not be written."""
+    """Raises UsageError if the page may not be written."""
     from sdfcli.runtime.files import check_ending, check_target
 
     check_ending(report, "", ".html", ".htm")
@@ -199,7 +199,7 @@ def _write_page(report: Path | None, request: BuildRequest, done: list[Outcome])
 
 
 def _estimate_all(jobs: list[Job], settings: Settings, json: bool) -> int:
-    """Prints estimates; returns the exit code that the builds would have."""
+    """Prints estimates; returns the builds' expected exit code."""
     from sdfcli.backend.overflow import overflow
     from sdfcli.backend.select import first_device
 

@@ -1,4 +1,4 @@
-"""Options of `sdfcli build` and `sdfcli sequence`: the parameters of a build, its lengths and its memory."""
+"""Options shared by `sdfcli build` and `sdfcli sequence`: build parameters, lengths and memory."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ Octree = Annotated[str, typer.Option(**words(*OCTREES), help="Refinement criteri
 Depth = Annotated[
     int | None,
     typer.Option(
-        help=f"Maximum octree level; {DEFAULT_DEPTH} by default, more where a tolerance below 6e-4 needs it.",
+        help=f"Maximum octree level; {DEFAULT_DEPTH} by default, more if a tolerance below 6e-4 needs it.",
         show_default=False,
     ),
 ]
 Tolerance = Annotated[float, typer.Option(help="Maximum field error, as a fraction of the bounding box's diagonal.")]
 Band = Annotated[
-    float, typer.Option(help="Distance, as a fraction of the diagonal, beyond which the tolerance grows with it.")
+    float,
+    typer.Option(
+        help="Distance from the surface, as a fraction of the diagonal, beyond which the tolerance grows with distance."
+    ),
 ]
 Thin = Annotated[
     float | None,
     typer.Option(
         metavar="FRACTION",
         help="Minimum thickness of resolved walls and gaps, as a fraction of the diagonal; "
-        f"{THIN:g} tolerances by default, 0: no refinement for them.",
+        f"{THIN:g} tolerances by default, 0 for no such refinement.",
         show_default=False,
     ),
 ]
@@ -36,8 +39,8 @@ Domain = Annotated[
     str | None,
     typer.Option(
         metavar="X,Y,Z,L",
-        help="Cube of the field: lower corner and edge, in the mesh's units; a padded cube around the mesh by default. "
-        "Fields of one domain share a lattice.",
+        help="Field domain, a cube: lower corner and edge, in the mesh's units; padded around the mesh by default. "
+        "Fields with the same domain share a lattice.",
         show_default=False,
     ),
 ]
@@ -45,7 +48,7 @@ Unit = Annotated[
     float | None,
     typer.Option(
         metavar="LENGTH",
-        help="Length that --tolerance, --band and --thin are fractions of; the mesh's diagonal by default.",
+        help="Length to which --tolerance, --band and --thin are relative; the mesh's diagonal by default.",
         show_default=False,
     ),
 ]
@@ -53,23 +56,23 @@ MaxError = Annotated[
     float | None,
     typer.Option(
         metavar="LENGTH",
-        help="Maximum field error in the mesh's units: --unit such that the tolerance is this length.",
+        help="Maximum field error, in the mesh's units: sets --unit so that the tolerance is this length.",
         show_default=False,
     ),
 ]
 MaxMemory = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", help="Memory limit, as 800M or 4G; 90 % of the free memory by default."),
+    typer.Option(metavar="SIZE", help="Memory limit, such as 800M or 4G; 90 % of free memory by default."),
 ]
 
 
 def parse_domain(domain: str | None) -> Any:
-    """The numbers of --domain; BuildParams checks them."""
+    """Splits --domain into numbers; BuildParams checks them."""
     return domain if domain is None else domain.split(",")
 
 
 def unit_for(unit: float | None, max_error: float | None, tolerance: float) -> float | None:
-    """--unit, or what --max-error makes it. Raises UsageError for both, and for an impossible length."""
+    """The unit from --unit or --max-error. Raises UsageError if both are given, or for an impossible length."""
     if max_error is None:
         return unit
     if unit is not None:
@@ -80,7 +83,7 @@ def unit_for(unit: float | None, max_error: float | None, tolerance: float) -> f
 
 
 def memory_limit(size: str | None) -> int | None:
-    """The bytes of --max-memory, also set as the limit of this process; None without it."""
+    """Parses --max-memory into bytes, and sets it as this process's limit; None if not given."""
     if size is None:
         return None
     from sdfcli.verify.estimate import parse_size

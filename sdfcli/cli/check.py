@@ -1,4 +1,4 @@
-"""`sdfcli check`: faults of meshes, before a build."""
+"""`sdfcli check`: mesh faults, before a build."""
 
 from __future__ import annotations
 
@@ -19,19 +19,17 @@ def check(
     meshes: options.Meshes,
     require: Annotated[
         str | None,
-        typer.Option(
-            **options.words(*BARS), help="Exit code 6 where the verdict on a mesh is worse.", show_default=False
-        ),
+        typer.Option(**options.words(*BARS), help="Exit code 6 if any mesh's verdict is worse.", show_default=False),
     ] = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Report the faults of meshes, their treatment in a build, and a verdict on the field.
+    """Report mesh faults, their treatment in a build, and a verdict on the field.
 
-    The verdict is good, usable, doubtful or unusable; the exit code is 3 if any mesh is unusable, else 0, or what
-    --require makes it.
+    The verdict is good, usable, doubtful or unusable. The exit code is 3 if any mesh is unusable,
+    else 0; with --require, 6 if any other mesh's verdict is worse.
 
     Example: sdfcli check scans/*.ply --require usable
     """

@@ -1,4 +1,4 @@
-"""`sdfcli collide`: how near, how deep and where a mesh at poses meets a field."""
+"""`sdfcli collide`: distance, depth and contact points of a mesh at poses against a field."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sdfcli.query.sphere_tree import SphereTree
 
 LOOSE = 2
-"""Stated errors beyond the required clearance up to which triangles are contacts by default: no bound is looser."""
+"""Default contact margin beyond the required clearance, in stated errors: no bound is looser."""
 
 MeshWords = Annotated[
     list[str],
@@ -39,7 +39,7 @@ Poses = Annotated[
     typer.Option(
         "--poses",
         metavar="FILE",
-        help="Poses of the mesh: .npy, matrices (t, 4, 4) from its frame to the field's.",
+        help="Poses: .npy file of matrices (t, 4, 4) from the mesh's frame to the field's.",
         show_default=False,
     ),
 ]
@@ -48,19 +48,17 @@ At = Annotated[
     typer.Option(
         "--at",
         metavar="TX,TY,TZ[,RX,RY,RZ]",
-        help="A pose: turned about the fixed axes x, then y, then z, in degrees, then moved; may be repeated.",
+        help="A pose: rotation about the fixed axes x, then y, then z, in degrees, then translation; repeatable.",
         show_default=False,
     ),
 ]
-AlongPath = Annotated[
-    bool, typer.Option("--path", help="Take the poses as a path, and find the first time of contact.")
-]
+AlongPath = Annotated[bool, typer.Option("--path", help="Treat the poses as a path, and find the first contact.")]
 Margin = Annotated[
     float | None,
     typer.Option(
         metavar="D",
-        help="Contacts are the triangles up to this distance; by default up to twice the stated error beyond --min, or "
-        "0, so that none which may be nearer is missing.",
+        help="Maximum distance of contact triangles; by default --min, or 0, plus twice the stated error, so that no "
+        "possible contact is missed.",
         show_default=False,
     ),
 ]
@@ -69,7 +67,7 @@ Least = Annotated[
     typer.Option(
         "--min",
         metavar="CLEARANCE",
-        help="Required distance: exit code 6 where a lower bound is below it; with --path the distance that is a "
+        help="Required clearance: exit code 6 if a lower bound is below it; with --path, the distance that counts as "
         "contact.",
         show_default=False,
     ),
@@ -98,10 +96,10 @@ def collide(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Measure how near a mesh comes to a field's surface, or how deep it lies inside, at each of its poses.
+    """Measure a mesh's distance to a field's surface, or its penetration depth, at each of its poses.
 
-    Of each pose the least distance is printed, with the bounds that the field's stated error leaves, and where it is.
-    The verdict is clear, penetrating, or touching where the bounds do not tell.
+    Prints each pose's minimum distance, its bounds by the field's stated error, and its location. The verdict is clear
+    or penetrating, or touching if the bounds do not decide.
 
     Example: sdfcli collide cell.h5 tool.stl --poses poses.npy --min 0.005
     """
@@ -119,17 +117,17 @@ def collide(
     if poses is not None and at:
         raise UsageError("--poses and --at both give poses; use one of them")
     if path and poses is None and not at:
-        raise UsageError("--path: name its poses, by --poses FILE or --at, repeated")
+        raise UsageError("--path: give its poses with --poses FILE or repeated --at")
     frames: Any = find_frames(mesh, faces)
     if contacts is not None:
         check_ending(contacts, *ENDINGS)
         check_target(contacts, force, file, *frames.inputs, *([poses] if poses else []))
     placed = load_poses(poses) if poses else np.array([pose_at(words) for words in at] if at else [np.eye(4)])
     if path and len(frames) > 1:
-        raise UsageError(f"--path: a mesh that moves rigidly is needed, not {len(frames)} frames")
+        raise UsageError(f"--path: use a rigid mesh, not {len(frames)} frames")
     if len(frames) > 1 and len(placed) not in (1, len(frames)):
-        raise UsageError(f"{len(placed)} poses for {len(frames)} frames: give one, or one for each frame")
-    rows_on_terminal = not path and sys.stdout.isatty()  # they would run into the line of the progress
+        raise UsageError(f"{len(placed)} poses for {len(frames)} frames: give one, or one per frame")
+    rows_on_terminal = not path and sys.stdout.isatty()  # they would overwrite the progress line
     with progress(str(file), quiet or json or rows_on_terminal) as update:
         update("loading")
         field = open_field(file, frame, time)
@@ -155,12 +153,12 @@ def collide(
 
 
 def _beyond(error: StatedError, clearance: float) -> float:
-    """The distance by the field up to which the true one may be as small as the clearance."""
+    """Field distance up to which the true distance may be as small as the clearance."""
     return clearance + LOOSE * float(error.at(clearance))
 
 
 class Search:
-    """A mesh, or its frames, at poses against a field. update: shows how far the work is."""
+    """A mesh, or its frames, at poses against a field. update: shows progress."""
 
     def __init__(
         self,
@@ -181,8 +179,7 @@ class Search:
         self.update(pace(done, count, clock.perf_counter() - self.start, what))
 
     def batches(self) -> Iterator[tuple[int, int, Contacts]]:
-        """The contacts of some poses, or of a frame: the number of the first one, how many there are in all, and the
-        contacts."""
+        """Yields contacts of a batch of poses, or of one frame: index of the first, total count, contacts."""
         from sdfcli.query.contacts import batch_size
 
         frames, poses = len(self.frames), len(self.poses)
@@ -210,7 +207,7 @@ class Search:
         return found
 
     def _asked(self, tree: SphereTree) -> None:
-        """Notes whether the mesh of a tree has an inside, if that mattered; of frames, whether all have."""
+        """Records whether a tree's mesh has an inside, if that mattered; for frames, whether all have."""
         if tree.encloses is not None:
             self.encloses = tree.encloses and self.encloses is not False
 

@@ -1,4 +1,4 @@
-"""What `sdfcli collide` shows: a line a pose, all of them in a table or JSON, notes, and the check of a clearance."""
+"""Output of `sdfcli collide`: a line per pose, a summary as table or JSON, notes, and the clearance check."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ HEADER = (
     f"{'way out':>20}",
 )
 POINT_ROUNDING = 1e-7
-"""Coordinates below this are shown as 0, as a fraction of the domain's edge: of the order of float32's rounding."""
+"""Coordinates below this fraction of the domain edge are shown as 0: about float32's rounding."""
 
 
 class Shown:
-    """What is shown of contacts as they are found, and of all at the end.
+    """Shows contacts as they are found, and a summary at the end.
 
-    low  lower bounds of the least distances so far.
+    low  lower bounds of the minimum distances so far, one per pose.
     """
 
     def __init__(self, file: Path, mesh: str, field: Field, what: str, json: bool, quiet: bool) -> None:
-        """what: whether results are those of a pose or of a frame."""
+        """what: `pose` or `frame`, the results' unit."""
         from sdfcli.field.stated_error import StatedError, is_unsigned
         from sdfcli.query.contacts import VERDICTS
 
@@ -43,15 +43,15 @@ class Shown:
         self.counts = dict.fromkeys(VERDICTS, 0)
         self.least: dict[str, Any] = {}
         self.manifolds: list[Manifold] = []
-        self.facts: dict[str, Any] = {}  # of a path
+        self.facts: dict[str, Any] = {}  # set for a path
         self.start = clock.perf_counter()
 
     def poses(self, first: int, count: int, found: Contacts) -> None:
-        """Shows a line for each of some poses. first: the number of the first one; count: of all."""
+        """Shows a line per pose. first: index of the first one; count: total number of poses."""
         self.manifolds.append(replace(found.manifold, pose=found.manifold.pose + first))
         width = max(len(self.what), len(str(count - 1)))
         rows = [{self.what: number, **row} for number, row in enumerate(_rows(found), first)]
-        for row in rows:  # all count, even when nobody reads them any more
+        for row in rows:  # all are counted, even if standard output is closed
             self.low.append(row["low"])
             self.counts[row["contact"]] += 1
             if not self.least or row["low"] < self.least["low"]:
@@ -70,7 +70,7 @@ class Shown:
                     show(_fitting(f"{row[self.what]:>{width}}  {numbers}", *places, edge=edge))
 
     def path(self, found: FirstContact, count: int) -> None:
-        """Takes the first contact on a path of `count` poses."""
+        """Stores the first contact on a path of `count` poses."""
         self.facts = {"poses": count, "first_contact": found.time, "steps": found.steps}
         self.low = [found.least]
         if found.contacts is not None and found.pose is not None:
@@ -79,7 +79,7 @@ class Shown:
             self.facts |= {"matrix": found.pose.tolist(), **self.least}
 
     def manifold(self) -> Manifold:
-        """The contacts of all poses."""
+        """All poses' contacts."""
         import numpy as np
 
         from sdfcli.query.contacts import Manifold
@@ -88,8 +88,8 @@ class Shown:
         return Manifold.joined([Manifold(nothing, nothing, np.empty(0), vectors, vectors), *self.manifolds])
 
     def end(self, margin: float | None, output: Path | None, encloses: bool | None) -> None:
-        """Shows what all poses have in common. output: the file of the contacts. encloses: whether the mesh has an
-        inside; None where that did not matter."""
+        """Shows the summary of all poses. output: contact file. encloses: whether the mesh has an inside; None if that
+        did not matter."""
         took, poses = clock.perf_counter() - self.start, len(self.low)
         touched = sum(map(len, self.manifolds))
         if self.json:
@@ -139,28 +139,28 @@ class Shown:
         ]
 
     def _cells(self, row: dict[str, Any]) -> tuple[str, str, str]:
-        """What stands under HEADER."""
+        """Cells under HEADER."""
         numbers = "  ".join(f"{row[name]:>11.5g}" for name in ("distance", "low", "high"))
         place, normal = _words(self._place(row), ">10.5g"), _words(row["normal"], ">6.3f")
         return f"{row['contact']:11}  {numbers}  {row['triangle']:>8}", place, normal
 
     def _place(self, row: dict[str, Any]) -> list[float]:
-        """The point, without what is only rounding beside the field."""
+        """The contact point, with coordinates that are only rounding set to 0."""
         least = POINT_ROUNDING * self.field.domain.length
         return [0.0 if abs(x) < least else x for x in row["point"]]
 
     def _notes(self, encloses: bool | None) -> Iterator[str]:
         if self.unsigned:
-            yield "the field has no signs: distances are clearances, and what lies inside is not seen"
+            yield "the field has no signs: distances are unsigned, and penetration is not detected"
         elif self.field.info.get("jump_leaves"):
             yield "the field closes holes of its mesh, where the sign jumps; bounds do not hold there"
         if self.field.info.get("verdict") == "doubtful":
             yield "the inside of the field's mesh is uncertain: see sdfcli info"
         if encloses is False:
-            yield f"{self.mesh} encloses nothing: whether it lies around a part of the field's solid is not seen"
+            yield f"{self.mesh} encloses nothing: parts of the field's solid inside it are not detected"
 
     def require(self, least: float) -> None:
-        """Raises CheckFailedError where the bounds do not exclude that the mesh comes nearer than `least`."""
+        """Raises CheckFailedError unless the bounds exclude distances below `least`."""
         if self.facts:
             if self.facts["first_contact"] is not None:
                 when = _when(self.facts["first_contact"])
@@ -168,7 +168,7 @@ class Shown:
                     f"{self.mesh}: may come nearer than {least:g} at {when}: {_distance(self.least)}"
                 )
             return
-        # Without signs a bound of 0 says that the mesh may cross the surface.
+        # Without signs, a lower bound of 0 means that the mesh may cross the surface.
         below = sum(low < least or (self.unsigned and low == 0) for low in self.low)
         if below:
             worst = f"{_distance(self.least)} at {self.what} {self.least[self.what]}"
@@ -178,7 +178,7 @@ class Shown:
 
 
 def _rows(found: Contacts) -> Iterator[dict[str, Any]]:
-    """The results of each pose by their names."""
+    """Each pose's results by name."""
     from sdfcli.query.contacts import VERDICTS
 
     for values in zip(*(getattr(found, name).tolist() for name in ROW), strict=True):
@@ -187,14 +187,14 @@ def _rows(found: Contacts) -> Iterator[dict[str, Any]]:
 
 
 def _fitting(*cells: str, edge: int) -> str:
-    """The cells in a line, without the last ones where a terminal is too narrow."""
+    """Joins cells into a line; trailing cells are dropped if it exceeds `edge` characters."""
     while len(cells) > 1 and len("  ".join(cells)) > edge:
         cells = cells[:-1]
     return "  ".join(cells)
 
 
 def _when(time: float) -> str:
-    """A time on a path, counted in poses."""
+    """Formats a time on a path, in poses."""
     first = int(time)
     return f"pose {first}" if time == first else f"{time:.6f}, between poses {first} and {first + 1}"
 
@@ -204,5 +204,5 @@ def _distance(row: dict[str, Any]) -> str:
 
 
 def _words(vector: list[float], form: str) -> str:
-    """Numbers in a line; what is rounded to 0 has no sign."""
+    """Formats a vector; components that round to 0 have no sign."""
     return " ".join(f"{x if float(f'{x:{form}}') else 0.0:{form}}" for x in vector)

@@ -1,4 +1,4 @@
-"""`sdfcli export`: a field in the format of another program."""
+"""`sdfcli export`: fields in other programs' formats."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Output = Annotated[
     Path,
     typer.Argument(
         metavar="OUT",
-        help=f"Output file; its ending is the format: {OCTREES} for the octree; {GRIDS} for a regular grid.",
+        help=f"Output file; its ending selects the format: {OCTREES} for the octree; {GRIDS} for a regular grid.",
     ),
 ]
 Resolution = Annotated[
@@ -78,8 +78,8 @@ def export(
 ) -> None:
     """Convert a field for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB, DeepSDF.
 
-    The format is the octree itself, or a regular grid; .raw has a JSON header beside it. Of a sequence .vtkhdf holds
-    all frames, unless one is chosen.
+    Formats hold the octree itself or a regular grid; .raw comes with a JSON header file. For a sequence, .vtkhdf holds
+    all frames unless one is chosen.
 
     Example: sdfcli export bunny.h5 bunny.vti --resolution 256
     """
@@ -151,7 +151,7 @@ def _grid(
 def _check_options(
     form: Format, resolution: int | None, window: str | None, dtype: str | None, samples: int | None, normalized: bool
 ) -> None:
-    """Raises UsageError for options that the format has no use for."""
+    """Raises UsageError for options that do not apply to the format."""
     if samples is not None and (form.samples is None or samples < 1):
         raise UsageError(f"--samples: use 1 or more, and a name that ends in {SAMPLED}")
     if normalized and samples is None:
@@ -170,7 +170,7 @@ def _box(window: str | None) -> list[float] | None:
     except ValueError:
         numbers = []
     if len(numbers) != 6:
-        raise UsageError(f"--window {window}: use six numbers with commas between: X0,Y0,Z0,X1,Y1,Z1")
+        raise UsageError(f"--window {window}: use six comma-separated numbers: X0,Y0,Z0,X1,Y1,Z1")
     return numbers
 
 

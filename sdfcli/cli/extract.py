@@ -28,7 +28,7 @@ Output = Annotated[
 Resolution = Annotated[
     int | None,
     typer.Option(
-        help="Grid cells along an axis of the domain; by default those of the finest octree level, at most 1024.",
+        help="Grid cells per domain axis; by default the finest octree level's, at most 1024.",
         show_default=False,
     ),
 ]
@@ -106,7 +106,7 @@ def extract(
 def _opened(
     file: Path, frame: int | None, time: float | None, chosen: FrameRange | None, update: Callable[[str], None]
 ) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Fields or a volume, each with its facts for the report."""
+    """Yields fields, or a volume, each with report entries."""
     from sdfcli.extract.isosurface import open_source
 
     if chosen is None:
@@ -117,7 +117,7 @@ def _opened(
 
 
 def _resolution(opened: Any, resolution: int | None, notes: dict[str, str]) -> int | None:
-    """That of a field, by default as fine as its octree; notes where the octree is finer."""
+    """Grid resolution; a field's default matches its octree. Adds a note if the octree is finer."""
     from sdfcli.extract.isosurface import default_resolution, finest
     from sdfcli.field.field import Field
 
@@ -143,7 +143,7 @@ def _surface(
 
 
 def _write(path: Path, force: bool, surface: Surface, grid: Grid, notes: dict[str, str]) -> None:
-    """Writes a surface; notes where the format is too coarse, and where the grid's border cuts the surface."""
+    """Writes a surface. Adds notes if the format is too coarse or the grid's border cuts the surface."""
     from sdfcli.extract.mesh_file import DOUBLES, rounding, write_mesh
     from sdfcli.runtime.files import written_whole
 
@@ -168,7 +168,7 @@ def _facts(grid: Grid, surface: Surface) -> dict[str, Any]:
 
 
 def _seconds(times: list[float]) -> dict[str, float]:
-    """Seconds by stage, from the times at which stages began and the last one ended."""
+    """Seconds by stage, from the stages' start times and the last one's end."""
     ends = zip(("load", "extract", "write"), times[:-1], times[1:], strict=True)
     stages = {name: round(end - begin, 4) for name, begin, end in ends}
     return {**stages, "total": round(times[-1] - times[0], 4)}
@@ -180,9 +180,9 @@ def _distances(spacing: str | None) -> list[float] | float | None:
     try:
         numbers = [float(word) for word in spacing.split(",")]
     except ValueError as error:
-        raise UsageError(f"--spacing {spacing}: use a number, or three with commas between") from error
+        raise UsageError(f"--spacing {spacing}: use a number, or three comma-separated ones") from error
     if len(numbers) not in (1, 3):
-        raise UsageError(f"--spacing {spacing}: use a number, or three with commas between")
+        raise UsageError(f"--spacing {spacing}: use a number, or three comma-separated ones")
     return numbers if len(numbers) == 3 else numbers[0]
 
 

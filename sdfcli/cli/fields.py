@@ -1,4 +1,4 @@
-"""What a command reads: a field, a frame or a time of a sequence, or a range of its frames."""
+"""Command inputs: a field, a sequence at a frame or a time, or a range of frames."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from sdfcli.sequence.field_sequence import FieldSequence
 
 NUMBER = re.compile(r"%(?:0\d)?d")
-"""The place of a frame's number in a file's name."""
+"""Placeholder for the frame number in a file name."""
 
 
 def open_field(file: Path, frame: int | None, time: float | None) -> Field:
-    """The field of a file, or that of a sequence at a frame or a time.
+    """Opens a field file, or a sequence at a frame or a time.
 
-    Raises InputError for a sequence without a choice, and for a field with one; UsageError for two choices, and for one
-    that the sequence does not have.
+    Raises InputError for a sequence without frame and time, and for a field with either; UsageError for both, and for
+    a frame or time outside the sequence.
     """
     check_choice(frame, time)
     if frame is not None:
@@ -38,36 +38,36 @@ def open_field(file: Path, frame: int | None, time: float | None) -> Field:
 
 
 def check_choice(*choices: float | str | None) -> None:
-    """Raises UsageError for more than one of --frame, --time and --frames."""
+    """Raises UsageError if more than one of --frame, --time and --frames is given."""
     if sum(each is not None for each in choices) > 1:
         names = ("--frame", "--time", "--frames")[: len(choices)]
         raise UsageError(f"use one of {', '.join(names)}")
 
 
 def check_no_frame(*choices: float | str | None) -> None:
-    """Raises UsageError for --why with one of --frame, --time and --frames."""
+    """Raises UsageError for --why with --frame, --time or --frames."""
     if any(each is not None for each in choices):
         raise UsageError("--why: frames of a sequence store no causes; use `sdfcli build --why` on the frame's mesh")
 
 
 def open_sequence(file: Path, option: str) -> FieldSequence:
-    """The sequence in a file. option: what needs one, for the message of the InputError for a field."""
+    """Opens a sequence. option: the option that needs it, named in the InputError raised for a field."""
     from sdfcli.field.store import is_field
     from sdfcli.sequence.file import is_sequence, load_sequence
 
     if is_field(file) and not is_sequence(file):
-        raise InputError(f"{file}: is no sequence; {option} is for those of `sdfcli sequence`")
+        raise InputError(f"{file}: not a sequence; {option} needs a file from `sdfcli sequence`")
     return load_sequence(file)
 
 
 class FrameRange:
     """Frames of a sequence, in the order of a slice such as 10:20, ::2 or ::-1.
 
-    numbers  those of the frames.
+    numbers  frame indices.
     """
 
     def __init__(self, file: Path, frames: str) -> None:
-        """Raises UsageError for a slice without frames, and what `open_sequence` raises."""
+        """Raises UsageError for an invalid or empty slice, and `open_sequence`'s exceptions."""
         try:
             words = [int(word) if word else None for word in frames.split(":")]
         except ValueError:
@@ -83,20 +83,20 @@ class FrameRange:
         return len(self.numbers)
 
     def fields(self, update: Callable[[str], None], what: str) -> Iterator[tuple[int, Field]]:
-        """Number and field of each frame, read when it is taken. update: shows how far the work is, after `what`."""
+        """Yields each frame's index and field, read lazily. update: shows progress, prefixed by `what`."""
         start = clock.perf_counter()
         for done, number in enumerate(self.numbers):
             update(f"{what}: {pace(done, len(self), clock.perf_counter() - start)}")
             yield number, self.sequence.at(number)
 
     def time(self, number: int) -> float:
-        """The time of a frame."""
+        """A frame's time in seconds."""
         return float(self.sequence.times[number])
 
     def seconds(self, fps: float | None) -> list[float]:
-        """How long each frame is shown: until the next one's time, the last one as long as the one before it.
+        """Display durations: until the next frame's time; the last one repeats, and a single frame has 1 s.
 
-        fps: frames per second, in place of the times. Raises UsageError for an impossible number.
+        fps: frames per second, in place of the times. Raises UsageError for an impossible rate.
         """
         if fps is not None:
             if not (math.isfinite(fps) and fps > 0):
@@ -108,11 +108,13 @@ class FrameRange:
 
 
 def numbered(path: Path, numbers: range) -> list[Path]:
-    """The names of frames' files: the frame's number stands for %04d, or %d, in the name of `path`.
+    """File name per frame: its number replaces %04d or %d in the name of `path`.
 
-    Raises UsageError for a name without one place for it.
+    Raises UsageError unless the name has exactly one placeholder.
     """
     places = NUMBER.findall(path.name)
     if len(places) != 1:
-        raise UsageError(f"{path}: use a name with a place for the frame's number, as in {path.stem}_%04d{path.suffix}")
+        raise UsageError(
+            f"{path}: use a name with a placeholder for the frame number, as in {path.stem}_%04d{path.suffix}"
+        )
     return [path.with_name(path.name.replace(places[0], places[0] % number)) for number in numbers]

@@ -1,4 +1,4 @@
-"""Pictures of a range of frames: numbered files, or one moving picture."""
+"""Pictures of a range of frames: numbered files, or an animation."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ if TYPE_CHECKING:
 
 MOVING = (".gif", ".apng")
 SAMPLES = 5
-"""Pictures, spread over the range, that the palette of a GIF suits."""
+"""Frames, evenly spaced over the range, from which a GIF's palette is chosen."""
 
 
 class Film:
-    """The pictures of a range of frames, and where they go."""
+    """Pictures of a range of frames, and their files."""
 
     def __init__(self, file: Path, target: Path, frames: str, fps: float | None, force: bool) -> None:
-        """target: a moving picture, or the pattern of numbered files.
+        """target: an animation, or the numbered files' pattern.
 
-        Raises InputError or UsageError, before any work, for names, existing files, and the range.
+        Raises InputError or UsageError, before any work, for invalid names, existing files, or an invalid range.
         """
         from sdfcli.runtime.files import check_target
 
         ending = target.suffix.lower()
         if ending not in (*MOVING, ".png"):
-            raise UsageError(f"{target}: use a name that ends in .gif or .apng, or one as {target.stem}_%04d.png")
+            raise UsageError(
+                f"{target}: use a name that ends in .gif or .apng, or a pattern such as {target.stem}_%04d.png"
+            )
         if fps is not None and ending not in MOVING:
             raise UsageError("--fps is for a name that ends in .gif or .apng")
         self._file, self._target, self._ending, self._force = file, target, ending, force
@@ -55,10 +57,10 @@ class Film:
         json: bool,
         quiet: bool,
     ) -> None:
-        """Writes the pictures, and reports them: with `json` an object per file.
+        """Writes and reports the pictures; with `json`, an object per file.
 
-        look: what all pictures share, from all fields; draw: the picture of a field, with that, at a time; facts: for
-        the report.
+        look: computes the settings shared by all pictures from all fields; draw: draws a field with these settings at
+        a time; facts: report entries from the settings.
         """
         start, size = time.perf_counter(), 0
         write = self._moving if self._ending in MOVING else self._stills

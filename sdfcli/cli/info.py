@@ -1,4 +1,4 @@
-"""`sdfcli info`: the metadata of a field file."""
+"""`sdfcli info`: a field file's metadata."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHOWN = {
     "rms_error",
     "error_limit",
 }
-"""Entries that `_known` shows with words and units; others follow as they are."""
+"""Entries that `_known` words and gives units; others follow unchanged."""
 
 
 def info(
@@ -40,12 +40,12 @@ def info(
     frame: options.Frame = None,
     time: options.Time = None,
     why: Annotated[
-        bool, typer.Option("--why", help="Count leaves by the cause of their parent's split, after `build --why`.")
+        bool, typer.Option("--why", help="Count leaves by the cause of their parent's split; needs `build --why`.")
     ] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Print the metadata of a field file, of a sequence, or of one of its frames.
+    """Print the metadata of a field file, a sequence, or one of its frames.
 
     Example: sdfcli info bunny.h5
     """
@@ -73,7 +73,7 @@ def info(
             "content_sha256": field.content_sha256,
             **({"causes": causes} if why else {}),
         }
-        print_json(facts | field.info | facts)  # computed facts win over stored ones
+        print_json(facts | field.info | facts)  # computed entries override stored ones
     elif not quiet:
         print_table(str(file), rows(file, field))
         if why:
@@ -81,7 +81,7 @@ def info(
 
 
 def _causes(file: Path, field: Field) -> dict[str, int]:
-    """The number of leaves by cause. Raises InputError where the field stores none."""
+    """Leaf counts by cause. Raises InputError if the field stores none."""
     from sdfcli.octree.causes import counts, required
 
     try:
@@ -91,7 +91,7 @@ def _causes(file: Path, field: Field) -> dict[str, int]:
 
 
 def _cause_rows(causes: dict[str, int]) -> list[tuple[str, ...]]:
-    """Causes of leaves with their numbers and shares of all."""
+    """Table rows: cause, leaf count, share of all leaves."""
     from sdfcli.octree.causes import JUMP_WORDS, WORDS
 
     leaves = sum(causes.values()) - causes["jump"]
@@ -138,7 +138,7 @@ def _sequence(file: Path, sequence: FieldSequence, json: bool, quiet: bool) -> N
 
 
 def rows(file: Path, field: Field) -> list[tuple[str, str]]:
-    """The table: field, mesh, parameters, accuracy; then other entries, and the checksums."""
+    """Table rows: field, mesh, parameters, accuracy; then other entries, and checksums."""
     from sdfcli.field.schema import is_complete
 
     low, length = field.domain.origin, field.domain.length
@@ -159,7 +159,7 @@ def rows(file: Path, field: Field) -> list[tuple[str, str]]:
 
 
 def domain_text(low: Floats, length: float) -> str:
-    """A domain in words."""
+    """Describes a domain: edge and lower corner."""
     return f"a cube of {length:.9g} from ({low[0]:.9g}, {low[1]:.9g}, {low[2]:.9g}), in the mesh's units"
 
 

@@ -1,4 +1,4 @@
-"""Every option that several commands share, once."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sdfcli.params import QUERIES, SIGNS
 
 
 def words(*values: str, others: str = "") -> dict[str, Any]:
-    """An option's values, for its help and for completion in the shell; `others` stands for those in no list."""
+    """An option's values, for its help and shell completion. others: placeholder for values that cannot be listed."""
 
     def complete(incomplete: str) -> list[str]:
         return [value for value in values if value.startswith(incomplete)]
@@ -22,7 +22,7 @@ def words(*values: str, others: str = "") -> dict[str, Any]:
 Meshes = Annotated[list[str], typer.Argument(metavar="MESH...", help="Triangle meshes.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the frames that an interrupted run has kept.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue from the frames stored by an interrupted run.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 Device = Annotated[
     str, typer.Option("--device", **words("auto", "cpu", "cuda", others="cuda:N"), help="Compute device.")
@@ -61,7 +61,7 @@ FieldFile = Annotated[
 ]
 Faces = Annotated[
     str | None,
-    typer.Option(metavar="MESH", help="Mesh whose faces the vertices of a .npy file have.", show_default=False),
+    typer.Option(metavar="MESH", help="Mesh with the faces for a .npy file's vertices.", show_default=False),
 ]
 Picture = Annotated[
     Path | None,
@@ -69,7 +69,7 @@ Picture = Annotated[
         "--output",
         "-o",
         help="PNG file; by default named after the field, in the current folder. For --frames: .gif, .apng, or "
-        "numbered files as in a_%04d.png; .gif by default.",
+        "numbered files such as a_%04d.png; .gif by default.",
     ),
 ]
 Frame = Annotated[
@@ -80,20 +80,22 @@ Frame = Annotated[
 ]
 Time = Annotated[
     float | None,
-    typer.Option("--time", help="Time in a sequence, in seconds; linear between frames.", show_default=False),
+    typer.Option(
+        "--time", help="Time in a sequence, in seconds; linearly interpolated between frames.", show_default=False
+    ),
 ]
 Frames = Annotated[
     str | None,
     typer.Option(
         "--frames",
         metavar="A:B[:STEP]",
-        help="Frames of a sequence, as a slice in Python: from A to before B; `:` is all.",
+        help="Frames of a sequence, as a Python slice: from A up to, but not including, B; `:` for all.",
         show_default=False,
     ),
 ]
 Fps = Annotated[
     float | None,
     typer.Option(
-        "--fps", help="Frames per second of a .gif or .apng; by default the sequence's times.", show_default=False
+        "--fps", help="Frames per second of a .gif or .apng; the sequence's times by default.", show_default=False
     ),
 ]

@@ -1,4 +1,4 @@
-"""How the outcomes of builds are shown: a table for one mesh, lines and a summary for many, or JSON Lines."""
+"""Output of builds: a table for one mesh, lines and a summary for several, or JSON Lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = {"ok": "built", "skipped": "skipped", "failed": "failed"}
 
 
 class Style(NamedTuple):
-    """How outcomes are shown."""
+    """Output options."""
 
     json: bool
     quiet: bool
@@ -26,13 +26,13 @@ class Style(NamedTuple):
 
 
 def show(outcomes: Iterable[Outcome], request: BuildRequest, style: Style, done: list[Outcome]) -> None:
-    """Shows every outcome as it comes: a table for a mesh that is built alone, else a line each and a summary. Adds
-    them to `done`."""
+    """Shows each outcome as it arrives: a table if there is one mesh, else a line each and a summary. Appends to
+    `done`."""
     start, total = time.perf_counter(), len(request.jobs)
     try:
         for outcome in outcomes:
             done.append(outcome)
-            if not (style.quiet or request.here):  # those of this process were shown when they came
+            if not (style.quiet or request.here):  # in this process they were shown at once
                 for note in outcome.get("notes", []):
                     say(f"note: {outcome['input']}: {note}")
             if style.json:
@@ -72,11 +72,11 @@ def _show_line(outcome: Outcome, place: str, style: Style) -> None:
 def _note_unused(done: list[Outcome], previous: str | None) -> None:
     for outcome in done:
         if previous is not None and not outcome.get("previous_used", True):
-            say(f"note: {outcome['input']}: --previous {previous} not used: another number of triangles")
+            say(f"note: {outcome['input']}: --previous {previous} not used: a different triangle count")
 
 
 def without_picture(outcome: Outcome) -> dict[str, Any]:
-    """An outcome for programs."""
+    """An outcome for JSON: without the picture."""
     return {name: value for name, value in outcome.items() if name != "picture"}
 
 
@@ -96,7 +96,7 @@ def _line(outcome: Outcome) -> str:
 
 
 def counts(done: list[Outcome], total: int) -> str:
-    """How many meshes were built, skipped and failed."""
+    """Counts of meshes built, skipped, failed and not done, as text."""
     count = Counter(outcome["status"] for outcome in done)
     parts = [f"{count[status]} {word}" for status, word in WORDS.items() if count[status]]
     if len(done) < total:

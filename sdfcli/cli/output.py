@@ -1,4 +1,4 @@
-"""Output of commands: tables and JSON on standard output, progress and errors on standard error."""
+"""Command output: tables and JSON on standard output, progress and errors on standard error."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from sdfcli.runtime.memory import unwritable
 from sdfcli.runtime.remote import shown
 
 SCHEMA_VERSION = 1
-"""Version of what `--json` prints: it grows where a key goes, or changes its type or meaning."""
+"""Version of the `--json` output, incremented when a key is removed or changes type or meaning."""
 
 PERIOD = 10.0
-"""Seconds between two lines of progress where standard error is no terminal."""
+"""Seconds between progress lines if standard error is not a terminal."""
 
 
 _lost: list[OSError] = []
-"""Why results were discarded."""
+"""Errors for which results were discarded."""
 
 
 @contextmanager
 def standard_output() -> Iterator[None]:
-    """Prints within it; where nobody reads, or the stream was closed, the output is discarded and the work goes on, to
-    end with the code of `lost_output`.
+    """Context for printing. On a broken pipe or a closed stream, output is discarded and the work continues; the
+    process then exits with the code from `lost_output`.
 
-    Raises what `unwritable` gives where standard output cannot be written for another reason, as on a full disk.
+    Raises `unwritable`'s error if standard output fails for another reason, such as a full disk.
     """
     try:
         yield
@@ -57,8 +57,8 @@ def _unread(error: OSError) -> bool:
 
 
 def lost_output() -> int:
-    """The exit code of a command that has done its work: 0 but where results were discarded. Prints an error where
-    standard output was closed from the start."""
+    """Exit code of a finished command: 0 unless results were discarded. Prints an error if standard output was closed
+    from the start."""
     if not _lost:
         return 0
     error = _lost[0]
@@ -67,18 +67,18 @@ def lost_output() -> int:
 
 
 def plain(text: str) -> str:
-    """A line without control characters, as names and metadata of files may hold escape codes of a terminal, and
-    without credentials of URLs."""
+    """Escapes control characters, as file names and metadata may hold terminal escape codes, and removes URL
+    credentials."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown(text))
 
 
 def say(line: str) -> None:
-    """A line for people on standard error."""
+    """Prints a line for humans on standard error."""
     typer.echo(plain(line), err=True)
 
 
 def print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """A traceback on standard error, by lines without credentials of URLs. For sys.excepthook."""
+    """Prints a traceback on standard error without URL credentials. For sys.excepthook."""
     for line in "".join(traceback.format_exception(kind, error, trace)).splitlines():
         say(line)
 
@@ -91,21 +91,21 @@ def print_error(error: SdfError) -> int:
 
 
 def show(line: str) -> None:
-    """A line for people on standard output."""
+    """Prints a line for humans on standard output."""
     typer.echo(plain(line))
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One JSON object on one line, with the version of its schema (schemas.py)."""
+    """Prints a JSON object on one line, with its schema version (schemas.py)."""
     text = json.dumps({"schema_version": SCHEMA_VERSION, **value})
-    if ":/" in text:  # the start of a URL, perhaps
+    if ":/" in text:  # possibly a URL
         text = json.dumps(_shown({"schema_version": SCHEMA_VERSION, **value}))
     with standard_output():
         typer.echo(text)
 
 
 def _shown(value: Any) -> Any:
-    """A value of JSON without credentials of URLs."""
+    """A JSON value without URL credentials."""
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, dict):
@@ -114,21 +114,21 @@ def _shown(value: Any) -> Any:
 
 
 def print_document(value: dict[str, Any]) -> None:
-    """A JSON document, on lines for people."""
+    """Prints an indented JSON document."""
     with standard_output():
         typer.echo(json.dumps(value, indent=2))
 
 
 def line_width() -> int:
-    """Characters in a line of standard output: those of the terminal; a file's lines have no end."""
+    """Line width of standard output in characters: the terminal's; practically unlimited for files."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
 
 
 def print_table(
     title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, ...] = (), *, apart: bool = False
 ) -> None:
-    """A table for people under its title. The first column names things; those under a header are right-aligned. apart:
-    whether an empty line comes before."""
+    """Prints a table for humans under its title. The first column holds names; with a header, the others are
+    right-aligned. apart: print an empty line first."""
     lines = [tuple(map(plain, row)) for row in ([header] if header else []) + list(rows)]
     first, *widths = [max(map(len, column)) for column in zip_longest(*lines, fillvalue="")]
     edge = line_width()
@@ -152,8 +152,8 @@ def print_written(
     json: bool,
     quiet: bool,
 ) -> None:
-    """The report of a written file: `facts` as JSON, or `rows` as a table, with time and size. Of several targets the
-    first one is named."""
+    """Reports a written file with time and size: `facts` as JSON, or `rows` as a table. Of several targets, only the
+    first is named."""
     size = sum(target.stat().st_size for target in targets)
     if json:
         written = {"input": str(source), "output": str(targets[0])}
@@ -164,7 +164,7 @@ def print_written(
 
 
 def print_lines(*sentences: str) -> None:
-    """Sentences for people, broken at the width of the terminal."""
+    """Prints sentences for humans, wrapped at the terminal's width."""
     with standard_output():
         for sentence in sentences:
             typer.echo(textwrap.fill(plain(sentence), line_width(), subsequent_indent="  ", break_on_hyphens=False))
@@ -172,8 +172,8 @@ def print_lines(*sentences: str) -> None:
 
 @contextmanager
 def progress(title: str, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Progress on standard error; yields the function to call with each stage. Where that is no terminal, as in the log
-    of a CI, a line is printed every PERIOD seconds."""
+    """Shows progress on standard error; yields a function to call with each stage. If that is not a terminal, as in CI
+    logs, a line is printed every PERIOD seconds."""
     if quiet:
         yield lambda what: None
         return
@@ -186,8 +186,8 @@ def progress(title: str, quiet: bool) -> Iterator[Callable[[str], None]]:
     from rich.spinner import Spinner
     from rich.text import Text
 
-    spinner = Spinner("dots", Text(plain(title)))  # a str would be taken for Rich's markup
-    # Rich would send what is printed on standard output to standard error, too.
+    spinner = Spinner("dots", Text(plain(title)))  # a str would be parsed as Rich markup
+    # Otherwise Rich redirects standard output to standard error.
     with Live(spinner, console=Console(stderr=True), refresh_per_second=12.5, transient=True, redirect_stdout=False):
         yield lambda what: spinner.update(text=Text(plain(f"{title}: {what}")))
 
@@ -211,7 +211,7 @@ def _lines(title: str) -> Iterator[Callable[[str], None]]:
 
 
 def human_bytes(count: int) -> str:
-    """A size with its unit, as 1.5 MB."""
+    """Formats a size with its unit, as 1.5 MB."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
@@ -221,7 +221,7 @@ def human_bytes(count: int) -> str:
 
 
 def pace(done: int, total: int, seconds: float, what: str = "frames") -> str:
-    """How far the work on frames is, as 12 of 240 frames, 3.1 frames/s, 1 min 14 s left; or on poses and so on."""
+    """Formats progress, as 12 of 240 frames, 3.1 frames/s, 1 min 14 s left. what: counted items, plural."""
     words = f"{done} of {total} {what}"
     if not done or not seconds:
         return words
@@ -231,5 +231,5 @@ def pace(done: int, total: int, seconds: float, what: str = "frames") -> str:
 
 
 def error_text(value: float) -> str:
-    """An error or a tolerance, a fraction of the diagonal."""
+    """Formats an error or a tolerance with two significant digits."""
     return f"{value:.2g}"

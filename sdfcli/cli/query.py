@@ -38,7 +38,7 @@ Output = Annotated[
 ]
 Gradient = Annotated[bool, typer.Option("--gradient", help="Add the gradient: columns gx, gy, gz.")]
 Nearest = Annotated[
-    bool, typer.Option("--nearest", help="Add the nearest point on the mesh, and its triangle's index from 0.")
+    bool, typer.Option("--nearest", help="Add the nearest point on the mesh, and its triangle's index, from 0.")
 ]
 Neighbours = Annotated[
     int | None,
@@ -46,7 +46,9 @@ Neighbours = Annotated[
 ]
 Approximate = Annotated[
     str | None,
-    typer.Option("--approximate", **options.words(*FORMS), help="With -k: by a shifted sort of boxes; may miss some."),
+    typer.Option(
+        "--approximate", **options.words(*FORMS), help="With -k: search by a shifted sort of boxes; may miss some."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON object per point; with -o, one for the file.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
@@ -71,7 +73,7 @@ def query(
 ) -> None:
     """Print the signed distance at each point, negative inside, in the mesh's units.
 
-    Text and .npy points are streamed: memory does not grow with their number.
+    Text and .npy points are streamed: memory does not grow with their count.
 
     Example: sdfcli query bunny.h5 points.npy -o distances.npy
     """
@@ -118,7 +120,7 @@ def query(
 def _check_neighbours(nearest: bool, k: int | None, approximate: str | None) -> None:
     if k is None:
         if approximate is not None:
-            raise UsageError(f"--approximate {approximate}: is for the nearest of several triangles; add -k")
+            raise UsageError(f"--approximate {approximate}: is for several nearest triangles; add -k")
         return
     from sdfcli.query.nearest_triangles import check_form
     from sdfcli.spatial.shifted_sort import check_neighbours
@@ -144,7 +146,7 @@ def _print_answers(
 
 
 def _write_answers(path: Path, force: bool, names: list[str], pairs: Iterator[tuple[Floats, Floats]]) -> None:
-    """Points and answers, chunk by chunk, into the format that the file's ending names."""
+    """Writes points and answers in chunks, in the format given by the file's ending."""
     from sdfcli.query.point_files import write_npy, write_ply, write_text
     from sdfcli.runtime.files import written_whole
 

@@ -1,7 +1,7 @@
-"""The commands of `sdfcli`, by name: built-in ones in a table, other packages' by entry points.
+"""Commands of `sdfcli` by name: a table of built-in ones, and other packages' entry points.
 
-None of them is imported here: Typer takes longer for all of them than a small mesh takes to build. Nor are entry points
-read for a built-in command: that takes longer than all the rest of `sdfcli --version`.
+Commands are not imported here: Typer would take longer for all of them than a small mesh takes to build. Entry points
+are not read for built-in commands: that takes longer than the rest of `sdfcli --version`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "sdfcli.commands"
-"""The group of entry points by which a package adds commands."""
+"""Entry point group by which packages add commands."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A command that is imported when it is first needed.
+    """A command, imported on first use.
 
-    name      as it is typed; `bench scan` is a sub-command of a command that takes files without one, too
-    target    `module:attribute`: a function with Typer's annotations, or a Typer app
-    line      its line in `sdfcli --help`: the first paragraph of the function's docstring, or a package's summary
+    name      as typed; a sub-command includes its command, as `bench scan`, which itself also takes files
+    target    `module:attribute`: a function with Typer annotations, or a Typer app
+    line      line in `sdfcli --help`: first paragraph of the function's docstring, or the package's summary
     panel     heading in `sdfcli --help`; None: `Commands`
-    package   the package that adds it; None: built in
+    package   package that adds it; None: built in
     """
 
     name: str
@@ -41,7 +41,7 @@ class Entry:
     package: str | None = None
 
     def load(self) -> Any:
-        """The function or app."""
+        """Imports the function or app."""
         module, _, attribute = self.target.partition(":")
         return reduce(getattr, attribute.split("."), import_module(module))
 
@@ -56,7 +56,7 @@ BUILT_IN = _by_name(
         Entry(
             "sequence",
             "sdfcli.cli.sequence:sequence",
-            "Build the fields of a moving mesh, frame after frame, into one file (HDF5).",
+            "Build a moving mesh's fields, frame by frame, into one HDF5 file.",
         ),
         Entry(
             "extract",
@@ -66,14 +66,13 @@ BUILT_IN = _by_name(
         Entry(
             "render",
             "sdfcli.cli.render:render",
-            "Render the surface as a shaded picture, without a display; or --frames of a sequence, with one camera for "
-            "all.",
+            "Render the surface as a shaded picture, without a display; with --frames, a sequence under one camera.",
         ),
         Entry(
             "slice",
             "sdfcli.cli.slice:slice_plane",
-            "Plot the distances in a plane: blue inside, red outside, with contour lines and a scale; --frames of a "
-            "sequence have one plane and one scale.",
+            "Plot distances in a plane: blue inside, red outside, with contour lines and a scale; --frames share "
+            "plane and scale.",
         ),
         Entry(
             "export",
@@ -83,12 +82,12 @@ BUILT_IN = _by_name(
         Entry(
             "check",
             "sdfcli.cli.check:check",
-            "Report the faults of meshes, their treatment in a build, and a verdict on the field.",
+            "Report mesh faults, their treatment in a build, and a verdict on the field.",
         ),
         Entry(
             "info",
             "sdfcli.cli.info:info",
-            "Print the metadata of a field file, of a sequence, or of one of its frames.",
+            "Print the metadata of a field file, a sequence, or one of its frames.",
         ),
         Entry(
             "query",
@@ -98,12 +97,12 @@ BUILT_IN = _by_name(
         Entry(
             "collide",
             "sdfcli.cli.collide:collide",
-            "Measure how near a mesh comes to a field's surface, or how deep it lies inside, at each of its poses.",
+            "Measure a mesh's distance to a field's surface, or its penetration depth, at each of its poses.",
         ),
         Entry(
             "flow",
             "sdfcli.apps.flow.commands.flow:flow",
-            "Let water flow around a mesh, or in it, by particles, and write its states over time (VTKHDF, for "
+            "Simulate water around or inside a mesh with particles, and write its states over time (VTKHDF, for "
             "ParaView).",
         ),
         Entry(
@@ -114,72 +113,71 @@ BUILT_IN = _by_name(
         Entry(
             "bench",
             "sdfcli.apps.bench.commands.bench:bench",
-            "Time every stage of a build, and compare the distance queries with each other and with the thesis.",
+            "Time every build stage, and compare the distance queries with each other and with the thesis.",
         ),
         Entry(
             "profile",
             "sdfcli.apps.bench.commands.profile:profile",
-            "Profile the variants of the distance query with NVIDIA Nsight Compute.",
+            "Profile the distance query's variants with NVIDIA Nsight Compute.",
         ),
         Entry(
             "schema",
             "sdfcli.cli.schema:schema",
-            "Print the JSON Schema (draft 2020-12) of each line that a command prints with --json, or of a file's "
-            "attributes.",
+            "Print the JSON Schema (draft 2020-12) of a command's --json lines, or of file attributes.",
         ),
         Entry(
             "bench scan",
             "sdfcli.apps.bench.commands.scan:bench_scan",
-            "Time the exclusive scan on one, two and four devices, beside the figures of its paper.",
+            "Time the exclusive scan on one, two and four devices, compared with its paper's figures.",
         ),
         Entry(
             "bench sequence",
             "sdfcli.apps.bench.commands.sequence:bench_sequence",
-            "Count the frames a second of moving meshes, by four ways of building their fields.",
+            "Measure moving meshes' frames per second, by four build methods.",
         ),
         Entry(
             "bench knn",
             "sdfcli.apps.bench.commands.knn:bench_knn",
-            "Time neighbours by the shifted sort, beside the figures of its paper and exact answers.",
+            "Time nearest neighbours by the shifted sort, compared with its paper's figures and exact results.",
         ),
         Entry(
             "bench scale",
             "sdfcli.apps.bench.commands.scale:bench_scale",
-            "Time whole builds of copies and subdivisions of a mesh, and say how seconds and memory grow.",
+            "Time whole builds of a mesh's copies and subdivisions, and report how time and memory grow.",
         ),
         Entry(
             "bench flow",
             "sdfcli.apps.flow.commands.bench:bench_flow",
-            "Time layouts of particles, beside the figures of their paper.",
+            "Time particle layouts, compared with their paper's figures.",
         ),
     ]
 )
 
 NAMES = tuple(BUILT_IN)
-"""Names of all built-in commands and sub-commands."""
+"""All built-in command and sub-command names."""
 
 COMMANDS = tuple(name for name in NAMES if " " not in name)
-"""Names of the built-in commands, in the order of `sdfcli --help`."""
+"""Built-in command names, in the order of `sdfcli --help`."""
 
 SCHEMAS = ("sdfcli.cli.schemas", "sdfcli.apps.bench.schemas", "sdfcli.apps.flow.schemas")
-"""Modules whose OUTPUTS has what built-in commands print with --json."""
+"""Modules whose OUTPUTS describe built-in commands' --json output."""
 
 
 def sub_commands(command: str) -> list[str]:
-    """Names of a command's sub-commands, without the command's."""
+    """A command's sub-command names, without the command's own."""
     return [name.partition(" ")[2] for name in NAMES if name.startswith(f"{command} ")]
 
 
 def plugins() -> tuple[list[Entry], list[str]]:
-    """Commands of other packages by name, and a line for each entry point that is not used.
+    """Other packages' commands, sorted by name, and a message per refused entry point.
 
-    Imports none of them, and raises nothing, whatever their metadata are.
+    Imports none of them and never raises, whatever their metadata.
     """
     found: dict[str, Entry] = {}
     refused = []
     try:
         entries = sorted(map(_entry_of, _entry_points()), key=lambda entry: (entry.name, str(entry.package)))
-    except Exception as error:  # of metadata that cannot be read
+    except Exception as error:  # unreadable metadata
         return [], [f"commands of other packages cannot be listed: {type(error).__name__}: {error}"]
     for entry in entries:
         if entry.name in BUILT_IN:
@@ -188,7 +186,7 @@ def plugins() -> tuple[list[Entry], list[str]]:
             first = found[entry.name].package
             refused.append(f"{entry.package} has a command `{entry.name}`, as {first}, whose command is used")
         elif not re.fullmatch(r"\w[\w.-]*", entry.name):
-            refused.append(f"{entry.package} has a command `{entry.name}`, which is no name of one")
+            refused.append(f"{entry.package} has a command `{entry.name}`, which is not a valid command name")
         else:
             found[entry.name] = entry
     return list(found.values()), refused
@@ -203,11 +201,11 @@ def _entry_points() -> Iterable[EntryPoint]:
 def _entry_of(point: EntryPoint) -> Entry:
     package = _said(point, "Name") or point.value.partition(".")[0].partition(":")[0]
     line = _said(point, "Summary") or f"A command of {package}."
-    return Entry(point.name, point.value, line.replace("[", r"\["), "Plugins", package)  # "[": the help's markup
+    return Entry(point.name, point.value, line.replace("[", r"\["), "Plugins", package)  # "[" starts markup in the help
 
 
 def _said(point: EntryPoint, key: str) -> str:
-    """A line of a package's metadata; empty where it has none."""
+    """A package's metadata entry as one line; empty if missing."""
     with suppress(Exception):
         assert point.dist
         return " ".join(plain(point.dist.metadata[key] or "").split())

@@ -1,4 +1,4 @@
-"""`sdfcli render`: a picture of a field's surface, also with a mesh beside it."""
+"""`sdfcli render`: a picture of a field's surface, optionally with a mesh."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 def render(
     file: options.FieldFile,
     output: options.Picture = None,
-    size: Annotated[str, typer.Option(metavar="WxH", help="Picture size in pixels, at most 8192 a side.")] = "800x600",
+    size: Annotated[
+        str, typer.Option(metavar="WxH", help="Picture size in pixels, at most 8192 per side.")
+    ] = "800x600",
     view: Annotated[
         str,
         typer.Option(
@@ -41,19 +43,19 @@ def render(
     iso: Annotated[
         float | None,
         typer.Option(
-            help="Iso value, a distance; 0 by default, or a thin skin where the field has no sign.",
+            help="Iso value, a distance; 0 by default, or a thin skin if the field has no signs.",
             show_default=False,
         ),
     ] = None,
     mesh: Annotated[
         Path | None,
-        typer.Option(help="Mesh to draw beside the surface; what of it lies inside is red.", show_default=False),
+        typer.Option(help="Mesh to draw with the surface; its parts inside are red.", show_default=False),
     ] = None,
     at: Annotated[
         str | None,
         typer.Option(
             metavar="TX,TY,TZ[,RX,RY,RZ]",
-            help="Pose of --mesh: turned about the fixed axes x, then y, then z, in degrees, then moved.",
+            help="Pose of --mesh: rotation about the fixed axes x, then y, then z, in degrees, then translation.",
             show_default=False,
         ),
     ] = None,
@@ -61,7 +63,7 @@ def render(
         float | None,
         typer.Option(
             metavar="D",
-            help="Mark contacts by dots: triangles of --mesh up to this distance; red inside, amber outside.",
+            help="Mark contacts with dots: triangles of --mesh up to this distance; red inside, amber outside.",
             show_default=False,
         ),
     ] = None,
@@ -75,7 +77,7 @@ def render(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Render the surface as a shaded picture, without a display; or --frames of a sequence, with one camera for all.
+    """Render the surface as a shaded picture, without a display; with --frames, a sequence under one camera.
 
     Example: sdfcli render bunny.h5 --view front --size 1600x1200
     """
@@ -124,15 +126,15 @@ def render(
 
 
 class Guest:
-    """The mesh beside the surface, if there is one.
+    """The mesh drawn with the surface, if any.
 
-    facts  for the report.
+    facts  report entries.
     """
 
     def __init__(
         self, mesh: Path | None, at: str | None, margin: float | None, device: str, threads: int | None
     ) -> None:
-        """Raises UsageError for a pose or a margin without a mesh, and for impossible ones."""
+        """Raises UsageError for a pose or a margin without a mesh, and for invalid ones."""
         from sdfcli.query.poses import pose_at
 
         for name, value in (("--at", at), ("--margin", margin)):
@@ -147,7 +149,7 @@ class Guest:
 
     @cached_property
     def posed(self) -> PosedMesh | None:
-        """The mesh at its pose. Raises InputError where it cannot be read or used."""
+        """The mesh at its pose. Raises InputError if it cannot be read or used."""
         from sdfcli.pictures.posed import PosedMesh
 
         return None if self._mesh is None else PosedMesh(self._mesh, self._pose)
@@ -160,7 +162,7 @@ class Guest:
         return SphereTree(self.posed.mesh, self._device, self._threads)
 
     def contacts(self, field: Field) -> Manifold | None:
-        """The contacts with a field up to the margin; None without one."""
+        """Contacts with a field up to the margin; None without a margin."""
         if self._margin is None:
             return None
         from numpy import eye
@@ -171,7 +173,7 @@ class Guest:
 
 
 def parse_size(size: str) -> tuple[int, int]:
-    """Width and height. Raises UsageError for what is not WxH."""
+    """Parses WxH into width and height. Raises UsageError for anything else."""
     match = re.fullmatch(r"(\d{1,9})x(\d{1,9})", size)
     if match is None:
         raise UsageError(f"--size {size}: use WIDTHxHEIGHT, as in 800x600")

@@ -1,4 +1,4 @@
-"""The report of a batch: one page of HTML that needs nothing else."""
+"""A batch's report: one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ COLUMNS = (
 
 
 def write_page(path: Path, outcomes: list[Outcome], total: int, force: bool) -> None:
-    """Writes the page, whole or not at all. Raises UsageError if it exists, unless `force`, or cannot be written."""
+    """Writes the page atomically. Raises UsageError if it exists, unless `force`, or cannot be written."""
     from sdfcli.runtime.files import written_whole
 
     with written_whole(path, force) as temporary:
@@ -71,7 +71,7 @@ def write_page(path: Path, outcomes: list[Outcome], total: int, force: bool) -> 
 
 
 def page(outcomes: list[Outcome], total: int) -> str:
-    """A row a mesh, failures included; the columns can be sorted."""
+    """The page: a sortable table with a row per mesh, failures included."""
     heads = "".join(f'<th data-kind="{kind}"><button type="button">{name}</button></th>' for name, kind in COLUMNS)
     rows = "\n".join(_row(outcome) for outcome in outcomes)
     return f"""<!doctype html>

@@ -1,4 +1,4 @@
-"""`sdfcli schema`: the JSON Schemas of outputs and of files."""
+"""`sdfcli schema`: JSON Schemas of outputs and files."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def schema(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="A command, for the lines of its --json; `file` for the attributes of HDF5 files; a list by default.",
+            help="A command, for its --json lines; `file`, for HDF5 file attributes; by default all names are listed.",
             autocompletion=_names,
         ),
     ] = None,
 ) -> None:
-    """Print the JSON Schema (draft 2020-12) of each line that a command prints with --json, or of a file's attributes.
+    """Print the JSON Schema (draft 2020-12) of a command's --json lines, or of file attributes.
 
     Example: sdfcli schema build > build.schema.json
     """

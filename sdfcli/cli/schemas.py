@@ -1,7 +1,7 @@
-"""JSON Schemas (draft 2020-12) of all that `--json` prints, and of the attributes of files. Those of apps are theirs.
+"""JSON Schemas (draft 2020-12) of the core's `--json` output and of file attributes; apps have schemas of their own.
 
 docs/reference/json.md shows them as tables, and `sdfcli schema NAME` prints them. They are open: later versions may add
-keys. A name that ends in `?` here is that of a key which may be missing.
+keys. Names that end in `?` here mark optional keys.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sdfcli.spatial.morton import LATTICE_BITS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 LINK = re.compile(r"\[(.*?)\]\(.*?\)")
-"""A link of a page."""
+"""Markdown link."""
 
 Json = dict[str, Any]
 Keys = Mapping[str, Json]
@@ -41,28 +41,28 @@ SHA256 = DIGEST.schema
 
 
 def one_of(*values: Any) -> Json:
-    """One of some texts or numbers."""
+    """Schema of a value from a fixed set."""
     return {"const": values[0]} if len(values) == 1 else {"enum": list(values)}
 
 
 def or_null(kind: Json) -> Json:
-    """A value of a kind with a type, or null."""
+    """Schema of a typed value or null."""
     return {**kind, "type": [kind["type"], "null"]}
 
 
 def listed(kind: Json, count: int | None = None) -> Json:
-    """A list of values of a kind; count: how many."""
+    """Schema of a list. kind: its items' schema; count: its length, if fixed."""
     sizes = {} if count is None else {"minItems": count, "maxItems": count}
     return {"type": "array", "items": kind, **sizes}
 
 
 def by_name(kind: Json) -> Json:
-    """An object of values of a kind, by names that differ."""
+    """Schema of an object with arbitrary names. kind: its values' schema."""
     return {"type": "object", "additionalProperties": kind}
 
 
 def keyed(keys: Keys) -> Json:
-    """An object with these keys."""
+    """Schema of an object with these keys; names that end in `?` are optional."""
     return {
         "type": "object",
         "properties": {name.removesuffix("?"): kind for name, kind in keys.items()},
@@ -71,12 +71,12 @@ def keyed(keys: Keys) -> Json:
 
 
 def told(kind: Json, words: str) -> Json:
-    """A kind of value, and what it is."""
+    """A schema with a description."""
     return {**kind, "description": words}
 
 
 def pick(keys: Keys, *names: str) -> dict[str, Json]:
-    """Some of the keys. A name that ends in `?` is there without."""
+    """Selects keys; a `?` at the end of a name makes a required key optional."""
     return {name: keys[name.removesuffix("?")] for name in names}
 
 
@@ -88,132 +88,132 @@ THIN: Json = {
 }
 
 COMMON: dict[str, Json] = {
-    "input": told(TEXT, "the file that is named first, as it was named"),
-    "output": told(TEXT, "the file that was written; the first one of several"),
-    "bytes": told(COUNT, "size of the output, with that of a header beside it; for `info` that of the input"),
+    "input": told(TEXT, "first input file, as given"),
+    "output": told(TEXT, "output file; the first of several"),
+    "bytes": told(COUNT, "output size in bytes, header file included; for `info`, input size"),
     "seconds": told(
         {**by_name(AMOUNT), "properties": {"total": AMOUNT}, "required": ["total"]},
-        "seconds in `total`, and where there are stages those of each",
+        "seconds: `total`, and per stage if there are stages",
     ),
-    "device": told(TEXT, "`cpu`, `cuda:0`; several with commas between"),
-    "triangles": told(COUNT, "triangles of the mesh"),
-    "vertices": told(COUNT, "vertices of the mesh"),
-    "leaves": told(COUNT, "leaves of the octree"),
-    "corners": told(COUNT, "corners of the octree's leaves, each once"),
-    "verdict": told(one_of(*VERDICTS[:-1]), "how certain the mesh's inside is"),
-    "sign": told(one_of(*(sign for sign in SIGNS if sign != "auto")), "the [method](../concepts/sign.md)"),
-    "sign_reason": told(TEXT, "why that method was chosen"),
+    "device": told(TEXT, "`cpu` or `cuda:0`; several comma-separated"),
+    "triangles": told(COUNT, "mesh triangles"),
+    "vertices": told(COUNT, "mesh vertices"),
+    "leaves": told(COUNT, "octree leaves"),
+    "corners": told(COUNT, "distinct corners of octree leaves"),
+    "verdict": told(one_of(*VERDICTS[:-1]), "certainty of the mesh's inside"),
+    "sign": told(one_of(*(sign for sign in SIGNS if sign != "auto")), "sign [method](../concepts/sign.md)"),
+    "sign_reason": told(TEXT, "reason for that method"),
     "sign_confidence": told(
         or_null(SHARE),
-        "share of points near the surface at which the sign of the mesh's inside is certain; null without signs",
+        "share of points near the surface with a certain sign; null without signs",
     ),
-    "sheets": told(SHEETS, "how thin walls are, and what is lost of them and of gaps: [its keys](file.md#info)"),
-    "tolerance": told(NUMBER, "the largest error that was allowed"),
-    "max_error": told(ERROR.schema, "the largest of the errors that were measured"),
-    "rms_error": told(ERROR.schema, "the root of the mean square of these errors"),
+    "sheets": told(SHEETS, "wall thickness, and lost walls and gaps: [its keys](file.md#info)"),
+    "tolerance": told(NUMBER, "maximum allowed error"),
+    "max_error": told(ERROR.schema, "largest measured error"),
+    "rms_error": told(ERROR.schema, "root mean square of the measured errors"),
     "content_sha256": told(SHA256, "[checksum](file.md#checksums) of the field's data"),
 }
-"""Keys of several outputs: the same name means the same."""
+"""Keys shared by several outputs, with the same meaning everywhere."""
 
-HEALTH = told(as_json_schema(INFO["mesh"]), "the mesh as it was read: [its keys](file.md#info)")
-PARAMETERS = told(as_json_schema(INFO["parameters"]), "the options of the build: [its keys](file.md#info)")
+HEALTH = told(as_json_schema(INFO["mesh"]), "the mesh as read: [its keys](file.md#info)")
+PARAMETERS = told(as_json_schema(INFO["parameters"]), "build options: [its keys](file.md#info)")
 STATED: dict[str, Json] = {
     "verdict": told(as_json_schema(INFO["verdict"]), "`good`, `usable` or `doubtful`"),
     **pick(COMMON, "sign", "sign_reason", "sign_confidence", "sheets"),
-    "depth": told(as_json_schema(INFO["depth"]), "the finest level that was used"),
-    "jump_leaves": told(COUNT, "leaves in which the sign jumps, where a hole was closed"),
+    "depth": told(as_json_schema(INFO["depth"]), "finest level used"),
+    "jump_leaves": told(COUNT, "leaves in which the sign jumps, at a closed hole"),
     **pick(COMMON, "max_error", "rms_error"),
     "error_limit": told(
         as_json_schema(INFO["error_limit"]),
-        "why the error misses the tolerance, `depth`, `samples` or `triangles`; null where it does not",
+        "why the tolerance is missed: `depth`, `samples` or `triangles`; null if it is kept",
     ),
 }
 WRITTEN = pick(COMMON, "input", "output", "bytes", "seconds")
 CUBE: dict[str, Json] = {
-    "domain_origin": told(listed(NUMBER, 3), "lower corner of the field's cube"),
-    "domain_length": told(NUMBER, "its edge"),
+    "domain_origin": told(listed(NUMBER, 3), "lower corner of the domain cube"),
+    "domain_length": told(NUMBER, "edge of the domain cube"),
 }
 FRAME: dict[str, Json] = {
-    "frame": told(COUNT, "which frame of the sequence"),
-    "time": told(NUMBER, "when it is, in seconds"),
+    "frame": told(COUNT, "frame index in the sequence, from 0"),
+    "time": told(NUMBER, "the frame's time, in seconds"),
 }
-FRAMES = {"frames": told(COUNT, "how many frames there are")}
-KEPT = {"kept": told(COUNT, "those of the frames that an interrupted run has kept")}
-FAULT = {"error": told(TEXT, "what is wrong, in a line")}
+FRAMES = {"frames": told(COUNT, "frame count")}
+KEPT = {"kept": told(COUNT, "frames stored by an interrupted run")}
+FAULT = {"error": told(TEXT, "error message, one line")}
 VECTOR = listed(NUMBER, 3)
 SIGNS_VERDICTS: dict[str, Json] = {
-    "signs": told(by_name(COUNT), "how many frames have which sign"),
-    "verdicts": told(by_name(COUNT), "how many frames have which verdict"),
+    "signs": told(by_name(COUNT), "frame count by sign"),
+    "verdicts": told(by_name(COUNT), "frame count by verdict"),
 }
 
 CONTACT: dict[str, Json] = {
     "contact": told(
-        one_of("clear", "touching", "penetrating"), "how the mesh lies; `touching` where the bounds do not tell"
+        one_of("clear", "touching", "penetrating"), "contact verdict; `touching` if the bounds do not decide"
     ),
-    "distance": told(NUMBER, "the least distance of the mesh by the field"),
-    "low": told(NUMBER, "lower bound of the true one"),
-    "high": told(NUMBER, "upper bound of the true one"),
-    "triangle": told(COUNT, "where that is: a triangle of the mesh's file, from 0"),
-    "point": told(VECTOR, "where that is, in the field's frame"),
-    "normal": told(VECTOR, "the way out, of length 1"),
+    "distance": told(NUMBER, "the mesh's minimum distance in the field"),
+    "low": told(NUMBER, "lower bound of the true minimum distance"),
+    "high": told(NUMBER, "upper bound of the true minimum distance"),
+    "triangle": told(COUNT, "triangle at that distance, in the mesh file's order, from 0"),
+    "point": told(VECTOR, "point at that distance, in the field's frame"),
+    "normal": told(VECTOR, "unit normal, the direction out of the field's solid"),
 }
-NOTES = told(listed(TEXT), "what of the file was left out, or read as another thing, and warnings of libraries")
+NOTES = told(listed(TEXT), "parts of the file skipped or reinterpreted, and library warnings")
 
 POSE: dict[str, Json] = {
-    "pose?": told(COUNT, "which pose, from 0; of a mesh in frames `frame` is in its place"),
+    "pose?": told(COUNT, "pose index, from 0; replaced by `frame` for a mesh in frames"),
     "frame?": FRAME["frame"],
 }
 COLLIDE: dict[str, Json] = {
     **pick(COMMON, "input", "seconds"),
     "output?": COMMON["output"],
-    "posed": told(TEXT, "the mesh, the folder, or the first of several meshes and how many more"),
+    "posed": told(TEXT, "the mesh, the folder, or the first of several meshes and the count of the others"),
     "signed": told(YES_OR_NO, "whether the field has signs; without them nothing is penetrating"),
     "posed_encloses": told(
         or_null(YES_OR_NO),
-        "whether the mesh has an inside, in which a solid of the field may lie; null where no pose had one there",
+        "whether the mesh has an inside that may contain parts of the field's solid; null if no pose needed this",
     ),
-    "stated_error": told(AMOUNT, "the field's error up to `stated_band` from the surface, in its units"),
-    "stated_band": told(AMOUNT, "the distance up to which `stated_error` holds"),
-    "poses": told(COUNT, "how many poses there are"),
-    "margin?": told(NUMBER, "distance up to which triangles are contacts; with `--margin` or `--contacts`"),
-    "contacts?": told(COUNT, "how many triangles are contacts; with `margin`"),
+    "stated_error": told(AMOUNT, "the field's stated error within `stated_band` of the surface, in its units"),
+    "stated_band": told(AMOUNT, "distance from the surface up to which `stated_error` holds"),
+    "poses": told(COUNT, "pose count"),
+    "margin?": told(NUMBER, "maximum distance of contact triangles; with `--margin` or `--contacts`"),
+    "contacts?": told(COUNT, "contact triangle count; with `margin`"),
 }
 
 SURFACE: dict[str, Json] = {
     **pick(COMMON, "input", "output", "bytes", "seconds", "device"),
-    "iso": told(NUMBER, "the distance, or the volume's value"),
-    "cells": told(listed(COUNT, 3), "cells of the grid, along x, y, z"),
-    "triangles": told(COUNT, "triangles of the surface"),
-    "vertices": told(COUNT, "vertices of the surface"),
-    "closed": told(YES_OR_NO, "whether the surface is closed; not so where it reaches the border of the grid"),
+    "iso": told(NUMBER, "iso value: a distance, or a volume's value"),
+    "cells": told(listed(COUNT, 3), "grid cells along x, y, z"),
+    "triangles": told(COUNT, "surface triangles"),
+    "vertices": told(COUNT, "surface vertices"),
+    "closed": told(YES_OR_NO, "whether the surface is closed; false if it reaches the grid's border"),
 }
 PICTURE: dict[str, Json] = {
     **WRITTEN,
-    "width": told(COUNT, "pixels"),
-    "height": told(COUNT, "pixels"),
+    "width": told(COUNT, "picture width in pixels"),
+    "height": told(COUNT, "picture height in pixels"),
 }
-VIEW: dict[str, Json] = {"view": told(TEXT, "as it was given"), "up": told(TEXT, "as it was given")}
-PLANE: dict[str, Json] = {"axis": told(one_of("x", "y", "z"), "the plane's normal"), "at": told(NUMBER, "its place")}
+VIEW: dict[str, Json] = {"view": told(TEXT, "view direction, as given"), "up": told(TEXT, "up axis")}
+PLANE: dict[str, Json] = {"axis": told(one_of("x", "y", "z"), "the plane's normal"), "at": told(NUMBER, "its position")}
 GUEST: dict[str, Json] = {
     "posed": told(TEXT, "the mesh of `--mesh`"),
-    "margin": told(NUMBER, "distance up to which triangles are contacts; with `--margin`"),
-    "contacts": told(COUNT, "how many triangles are contacts; with `--margin`"),
+    "margin": told(NUMBER, "maximum distance of contact triangles; with `--margin`"),
+    "contacts": told(COUNT, "contact triangle count; with `--margin`"),
 }
-MOVING: dict[str, Json] = {**FRAMES, "lasts": told(NUMBER, "seconds until it repeats")}
+MOVING: dict[str, Json] = {**FRAMES, "lasts": told(NUMBER, "duration of one loop, in seconds")}
 
 
 def rows(keys: Keys, words: str) -> dict[str, Json]:
-    """The key of a table's rows, each an object with these keys."""
+    """Schema entry `rows`: a list of objects with these keys."""
     return {"rows": told(listed(keyed(keys)), words)}
 
 
 OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
     "build": (
-        "A line for each field that was built, or is there.",
+        "A line per field that was built or exists.",
         {
             **pick(COMMON, "input", "output", "bytes", "seconds?", "device?"),
             "status": told(one_of("ok", "skipped"), "`skipped` fields have no `seconds`, `device`, `previous_used`"),
-            "exit_code": told(one_of(0), "that of the build of this mesh alone"),
+            "exit_code": told(one_of(0), "exit code of this mesh's build"),
             "triangles": COMMON["triangles"],
             "vertices": COMMON["vertices"],
             "watertight": told(YES_OR_NO, "whether the mesh has no open edges"),
@@ -222,49 +222,49 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
             "tolerance": COMMON["tolerance"],
             "unit?": told(
                 NUMBER,
-                "with `--unit` or `--max-error`: the length that `tolerance` and the errors are fractions of, in the "
+                "with `--unit` or `--max-error`: the length to which `tolerance` and errors are relative, in the "
                 "mesh's units",
             ),
             **STATED,
             **pick(COMMON, "leaves", "corners", "content_sha256"),
             "notes": NOTES,
-            "previous_used?": told(YES_OR_NO, "whether the field of `--previous` fits: its mesh has as many triangles"),
+            "previous_used?": told(
+                YES_OR_NO, "whether the field of `--previous` was used: its mesh has the same triangle count"
+            ),
         },
     ),
     "build, failed": (
-        "A line for each mesh without a field; of `--dry-run`, too.",
+        "A line per mesh without a field; also with `--dry-run`.",
         {
             "input": COMMON["input"],
-            "output": told(or_null(TEXT), "the file that was not written; null for `--dry-run`"),
+            "output": told(or_null(TEXT), "output file, not written; null with `--dry-run`"),
             "status": told(one_of("failed"), "`failed`"),
-            "exit_code": told(one_of(*list(EXIT_CODES)[1:]), "that of the build of this mesh alone"),
+            "exit_code": told(one_of(*list(EXIT_CODES)[1:]), "exit code of this mesh's build"),
             **FAULT,
         },
     ),
     "build --dry-run": (
-        "A line for each mesh; all is estimated.",
+        "A line per mesh; all values are estimates.",
         {
             **pick(COMMON, "input", "leaves", "seconds", "device"),
-            "status": told(one_of("ok", "too large"), "whether it fits, in words"),
-            "memory_bytes": told(INTEGER, "what the build takes"),
-            "file_bytes": told(INTEGER, "size of the field's file"),
-            "limit_bytes": told(INTEGER, "what may be used"),
-            "free_bytes": told(INTEGER, "what is free"),
-            "scratch_bytes": told(
-                INTEGER, "what is free for scratch files, or for a GPU in the host's memory; 0: no use of them"
-            ),
-            "fits": told(YES_OR_NO, "whether `memory_bytes` is within `limit_bytes`, or else within `scratch_bytes`"),
+            "status": told(one_of("ok", "too large"), "`ok` if `fits`, else `too large`"),
+            "memory_bytes": told(INTEGER, "the build's memory"),
+            "file_bytes": told(INTEGER, "field file size"),
+            "limit_bytes": told(INTEGER, "memory limit"),
+            "free_bytes": told(INTEGER, "free memory"),
+            "scratch_bytes": told(INTEGER, "free space for scratch files, or free host memory for a GPU; 0: not used"),
+            "fits": told(YES_OR_NO, "whether `memory_bytes` is within `limit_bytes` or `scratch_bytes`"),
         },
     ),
     "sequence, a frame": (
-        "A line for each frame, as soon as it is in the file.",
+        "A line per frame, as soon as it is stored.",
         {
-            "index": told(COUNT, "the frame, from 0"),
+            "index": told(COUNT, "frame index, from 0"),
             "time": FRAME["time"],
-            "input": told(TEXT, "the frame's file; of an array its name and the frame"),
+            "input": told(TEXT, "the frame's file; for an array, its name and the frame index"),
             "coherent": told(
                 or_null(YES_OR_NO),
-                "whether the build rests on the frame before; null where an interrupted run has kept the frame",
+                "whether the build reused the previous frame; null for a frame stored by an interrupted run",
             ),
             "motion": told(
                 or_null(NUMBER),
@@ -272,9 +272,9 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
                 "the faces are others",
             ),
             **pick(COMMON, "sign", "sign_reason", "verdict", "max_error", "leaves", "corners", "content_sha256"),
-            "bytes": told(COUNT, "size of the frame in the file"),
-            "device": told(or_null(TEXT), "as above; null where an interrupted run has kept the frame"),
-            "seconds": told(or_null(COMMON["seconds"]), "as above; null where an interrupted run has kept the frame"),
+            "bytes": told(COUNT, "the frame's size in the file"),
+            "device": told(or_null(TEXT), "as above; null for a frame stored by an interrupted run"),
+            "seconds": told(or_null(COMMON["seconds"]), "as above; null for a frame stored by an interrupted run"),
         },
     ),
     "sequence": (
@@ -283,26 +283,28 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
             **WRITTEN,
             **FRAMES,
             **KEPT,
-            "coherent_frames": told(COUNT, "those whose build rests on the frame before"),
+            "coherent_frames": told(COUNT, "frames whose build reused the previous frame"),
             "motion": told(
                 or_null(NUMBER),
-                "the largest of all frames; null where one is not known, and for a single frame",
+                "largest of all frames' motions; null if one is unknown, or for a single frame",
             ),
             "parameters": PARAMETERS,
-            "max_error": told(NUMBER, "the largest of all frames, a fraction of the unit"),
+            "max_error": told(NUMBER, "largest error of all frames, as a fraction of the unit"),
             **SIGNS_VERDICTS,
             "content_sha256": told(SHA256, "[checksum](file.md#sequences) of times, motions and the frames' fields"),
             "leaves": told(COUNT, "of all frames together"),
-            "frames_per_second": told(NUMBER, "those that were built, by the seconds of the whole"),
+            "frames_per_second": told(NUMBER, "built frames per second of the whole run"),
         },
     ),
     "check": (
-        "A line for each mesh that can be used.",
+        "A line per usable mesh.",
         {
             **pick(COMMON, "input", "triangles", "vertices", "verdict", "sign", "sign_reason", "sign_confidence"),
-            "sheets": told(THIN, "how thin walls are, and what a build would lose: [its keys](file.md#info)"),
-            "watertight": told(YES_OR_NO, "whether it has no open edges"),
-            "oriented": told(YES_OR_NO, "whether its faces agree on the outside"),
+            "sheets": told(
+                THIN, "wall thickness, and walls and gaps that a build would lose: [its keys](file.md#info)"
+            ),
+            "watertight": told(YES_OR_NO, "whether the mesh has no open edges"),
+            "oriented": told(YES_OR_NO, "whether all faces are consistently oriented"),
             **{
                 name: told(COUNT, name.replace("_", " "))
                 for name in (
@@ -316,18 +318,18 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
                     "crossing_faces",
                 )
             },
-            "diagonal": told(NUMBER, "of the bounding box"),
+            "diagonal": told(NUMBER, "diagonal of the bounding box"),
             "size": told(VECTOR, "edges of the bounding box"),
             "lowest": told(VECTOR, "lower corner of the bounding box"),
-            "units": told(or_null(TEXT), "what the file says; null where it says nothing"),
+            "units": told(or_null(TEXT), "length unit given in the file; null if none"),
             "notes": NOTES,
             "findings": told(
-                listed(keyed({"what": TEXT, "then": TEXT})), "what is wrong, and what a build does about it"
+                listed(keyed({"what": TEXT, "then": TEXT})), "faults (`what`), and their treatment in a build (`then`)"
             ),
         },
     ),
     "check, unusable": (
-        "A line for each mesh that cannot be used.",
+        "A line per unusable mesh.",
         {
             "input": COMMON["input"],
             "verdict": told(one_of(VERDICTS[-1]), f"`{VERDICTS[-1]}`"),
@@ -335,7 +337,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
         },
     ),
     "info": (
-        "A field. Those of other programs may lack the keys of their builds, and have others.",
+        "A field. Other programs' fields may lack keys about their build, and have others.",
         {
             **pick(COMMON, "input", "bytes"),
             **CUBE,
@@ -345,8 +347,8 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
             **{f"{name}?": kind for name, kind in STATED.items()},
             "causes?": told(
                 keyed(dict.fromkeys((*(cause.name.lower() for cause in Cause), "jump"), COUNT)),
-                "with `--why`: the number of leaves by [cause](file.md#causes), and of these in `jump` those left "
-                "coarse at a jump of the sign",
+                "with `--why`: leaf counts by [cause](file.md#causes); `jump`: leaves among them left coarse at a sign "
+                "jump",
             ),
         },
     ),
@@ -356,63 +358,65 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
             **pick(COMMON, "input", "bytes"),
             **CUBE,
             **FRAMES,
-            "times": told(listed(NUMBER), "in seconds"),
+            "times": told(listed(NUMBER), "frame times in seconds"),
             "motions": told(
                 listed(or_null(NUMBER)),
                 "largest distance of a vertex from its place in the frame before; null for the first frame, and where "
                 "the faces are others",
             ),
-            "parameters": told(PARAMETERS, "the options of the build, with the `domain` and the `unit` of all frames"),
-            "max_error": told(NUMBER, "the largest of all frames, a fraction of that unit"),
+            "parameters": told(PARAMETERS, "build options, with all frames' `domain` and `unit`"),
+            "max_error": told(NUMBER, "largest error of all frames, as a fraction of that unit"),
             **SIGNS_VERDICTS,
             "content_sha256": told(SHA256, "[checksum](file.md#sequences) of times, motions and the frames' fields"),
         },
     ),
     "query, a point": (
-        "A line for each point, with a key for each [column](commands/query.md).",
+        "A line per point, with a key per [column](commands/query.md).",
         {
-            "distance": told(NUMBER, "signed, negative inside"),
-            **{f"g{axis}?": told(NUMBER, "the gradient; with `--gradient`") for axis in "xyz"},
-            **{f"nearest_{axis}?": told(NUMBER, "the nearest point; with `--nearest`") for axis in "xyz"},
-            "triangle?": told(COUNT, "the nearest triangle, from 0, in the order of the mesh's file; with `--nearest`"),
+            "distance": told(NUMBER, "signed distance, negative inside"),
+            **{f"g{axis}?": told(NUMBER, "gradient; with `--gradient`") for axis in "xyz"},
+            **{f"nearest_{axis}?": told(NUMBER, "nearest point; with `--nearest`") for axis in "xyz"},
+            "triangle?": told(COUNT, "nearest triangle, from 0, in the mesh file's order; with `--nearest`"),
             "nearest_triangles?": told(
-                listed(COUNT), "with `-k`: the nearest triangles, from 0; fewer than K where the mesh has fewer"
+                listed(COUNT), "with `-k`: nearest triangles, from 0; fewer than K if the mesh has fewer"
             ),
             "nearest_distances?": told(listed(AMOUNT), "with `-k`: their distances, unsigned"),
         },
     ),
     "query": (
         "With `-o`.",
-        {**WRITTEN, "count": told(COUNT, "points"), "columns": told(listed(TEXT), "their names")},
+        {**WRITTEN, "count": told(COUNT, "point count"), "columns": told(listed(TEXT), "column names")},
     ),
-    "collide, a pose": ("A line for each pose.", {**POSE, **CONTACT}),
+    "collide, a pose": ("A line per pose.", {**POSE, **CONTACT}),
     "collide": (
         "The last line, for all poses.",
         {
             **COLLIDE,
-            "clear": told(COUNT, "poses of this kind"),
-            "touching": told(COUNT, "poses of this kind"),
-            "penetrating": told(COUNT, "poses of this kind"),
+            "clear": told(COUNT, "clear poses"),
+            "touching": told(COUNT, "touching poses"),
+            "penetrating": told(COUNT, "penetrating poses"),
             "least": told(keyed({**POSE, **CONTACT}), "the line with the smallest lower bound"),
-            "poses_per_second": told(NUMBER, "how fast it was"),
+            "poses_per_second": told(NUMBER, "poses per second of the whole run"),
         },
     ),
     "collide --path": (
         "One line.",
         {
             **COLLIDE,
-            "first_contact": told(or_null(NUMBER), "the time, counted in poses; null where the path is clear"),
-            "steps": told(COUNT, "how many poses were looked at, up to that time"),
-            "matrix?": told(listed(listed(NUMBER, 4), 4), "the pose there; only with a contact, as the next"),
+            "first_contact": told(or_null(NUMBER), "time of first contact, in poses; null if the path is clear"),
+            "steps": told(COUNT, "number of poses tested, up to that time"),
+            "matrix?": told(
+                listed(listed(NUMBER, 4), 4), "pose matrix at first contact; only with a contact, like the keys below"
+            ),
             **{f"{name}?": kind for name, kind in CONTACT.items()},
         },
     ),
     "extract": ("One line.", SURFACE),
-    "extract --frames": ("A line for each file.", {**SURFACE, **FRAME}),
+    "extract --frames": ("A line per file.", {**SURFACE, **FRAME}),
     "render": ("One picture.", {**PICTURE, **VIEW}),
     "render --mesh": ("One picture, with a mesh.", {**PICTURE, **VIEW, **pick(GUEST, "posed", "margin?", "contacts?")}),
     "render --frames": (
-        "A line for each numbered file; `seconds` are those since the start.",
+        "A line per numbered file; `seconds` are those since the start.",
         {**PICTURE, **VIEW, **pick(GUEST, "posed?", "margin?"), **FRAME},
     ),
     "render --frames, moving": (
@@ -421,7 +425,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
     ),
     "slice": ("One picture.", {**PICTURE, **PLANE}),
     "slice --frames": (
-        "A line for each numbered file; `seconds` are those since the start.",
+        "A line per numbered file; `seconds` are those since the start.",
         {**PICTURE, **PLANE, **FRAME},
     ),
     "slice --frames, moving": ("One moving picture.", {**PICTURE, **PLANE, **MOVING}),
@@ -429,9 +433,9 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
         "To a regular grid.",
         {
             **WRITTEN,
-            "shape": told(listed(COUNT, 3), "values along x, y, z"),
-            "origin": told(VECTOR, "place of the first value"),
-            "spacing": told(NUMBER, "between values"),
+            "shape": told(listed(COUNT, 3), "grid points along x, y, z"),
+            "origin": told(VECTOR, "position of the first grid point"),
+            "spacing": told(NUMBER, "distance between grid points"),
         },
     ),
     "export to .vtkhdf": ("A field.", {**WRITTEN, **pick(COMMON, "leaves", "corners")}),
@@ -453,7 +457,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
         {
             **pick(COMMON, "input", "tolerance", "max_error"),
             "reference": told(TEXT, "the mesh of `--mesh`"),
-            "same_mesh": told(YES_OR_NO, "whether the field was built from it"),
+            "same_mesh": told(YES_OR_NO, "whether the field was built from this mesh"),
             "passed": told(YES_OR_NO, "whether the error is within the tolerance"),
             "notes": NOTES,
             "regions": told(
@@ -473,26 +477,26 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
             ),
             "turned": told(
                 listed(keyed({"faces": COUNT, "at": listed(NUMBER, 3), "winding": NUMBER, "confirmed": YES_OR_NO})),
-                "the shells that the build turned: `faces`, a point `at` one of them, the least `winding` number in "
-                "front of it of the mesh as it is given, and whether that, being negative, has `confirmed` it",
+                "shells that the build turned: `faces` (count), a point `at` one face, the smallest `winding` number "
+                "in front of it in the mesh as given, and `confirmed`: whether that is negative",
             ),
         },
     ),
 }
-"""By output of the core: when it is printed, and its keys. The first word is the command."""
+"""Core outputs: when each is printed, and its keys. The first word of a name is the command."""
 
 VERSION = {
     "schema_version": told(
         {"const": SCHEMA_VERSION},
-        f"{SCHEMA_VERSION}: it grows where a key goes, or changes its type or meaning; not where one is added",
+        f"{SCHEMA_VERSION}: incremented if a key is removed or changes type or meaning; not if one is added",
     )
 }
 ATTRIBUTES: dict[str, Json] = {
-    "tool_version": told(TEXT, "version of the sdfcli that wrote the file"),
+    "tool_version": told(TEXT, "sdfcli version that wrote the file"),
     "domain_origin": told(VECTOR, "lower corner x, y, z of the domain, in the mesh's units"),
-    "domain_length": told({"type": "number", "exclusiveMinimum": 0}, "edge of the domain, in the mesh's units"),
-    "content_sha256": told(SHA256, "of the data"),
-    "attributes_sha256": told(SHA256, "of the other attributes"),
+    "domain_length": told({"type": "number", "exclusiveMinimum": 0}, "domain edge, in the mesh's units"),
+    "content_sha256": told(SHA256, "checksum of the data"),
+    "attributes_sha256": told(SHA256, "checksum of the other attributes"),
 }
 
 
@@ -502,43 +506,47 @@ def _in_text(keys: Json) -> Json:
 
 FILES: dict[str, tuple[str, dict[str, Json]]] = {
     "field": (
-        "Attributes of the root of a field's file, and of the group of a sequence's frame.",
+        "Attributes of a field file's root, and of a sequence frame's group.",
         {
-            "format": told(one_of(FORMAT), "which kind of file it is"),
+            "format": told(one_of(FORMAT), "file kind"),
             "format_version": told(one_of(FORMAT_VERSION), "see [versions](file.md#versions)"),
             **ATTRIBUTES,
             "lattice_bits": told(one_of(LATTICE_BITS), "the domain's edge is 2^20 lattice steps"),
-            "units": told(one_of("those of the mesh"), "nothing was scaled"),
-            "sign_convention": told(one_of("negative inside"), "of distances"),
-            "nearest_sha256?": told(SHA256, "of the dataset `nearest`, where there is one"),
-            "leaf_cause_sha256?": told(SHA256, "of the dataset `leaf_cause`, where there is one"),
-            "distance_step?": told({"type": "number", "exclusiveMinimum": 0}, "with the dataset `residual`"),
+            "units": told(one_of("those of the mesh"), "the mesh's units, not scaled"),
+            "sign_convention": told(one_of("negative inside"), "sign of distances"),
+            "nearest_sha256?": told(SHA256, "checksum of the dataset `nearest`, if present"),
+            "leaf_cause_sha256?": told(SHA256, "checksum of the dataset `leaf_cause`, if present"),
+            "distance_step?": told(
+                {"type": "number", "exclusiveMinimum": 0}, "quantisation step; with the dataset `residual`"
+            ),
             "distance_parts?": told(one_of(*PARTS), "with the dataset `residual_part`"),
-            "info": told(_in_text(as_json_schema(INFO)), "JSON: how the field was made, see [info](file.md#info)"),
+            "info": told(
+                _in_text(as_json_schema(INFO)), "JSON: the build's parameters and results, see [info](file.md#info)"
+            ),
         },
     ),
     "sequence": (
-        "Attributes of the root of a sequence's file.",
+        "Attributes of a sequence file's root.",
         {
-            "format": told(one_of(SEQUENCE), "which kind of file it is"),
+            "format": told(one_of(SEQUENCE), "file kind"),
             "format_version": told(one_of(SEQUENCE_VERSION), "see [sequences](file.md#sequences)"),
             **ATTRIBUTES,
-            "frames": told({"type": "integer", "minimum": 1, "maximum": MOST_FRAMES}, "how many there are"),
-            "units": told(one_of("those of the mesh; seconds"), "nothing was scaled"),
+            "frames": told({"type": "integer", "minimum": 1, "maximum": MOST_FRAMES}, "frame count"),
+            "units": told(one_of("those of the mesh; seconds"), "the mesh's units, not scaled, and seconds"),
             "info": told(
                 _in_text(keyed({"parameters": PARAMETERS, "max_error": NUMBER, **SIGNS_VERDICTS})),
-                "JSON: how the fields were made",
+                "JSON: the build's parameters and results",
             ),
         },
     ),
 }
 FILE = "file"
-"""The name of the schema of files' attributes."""
+"""Schema name of file attributes."""
 
 
 @cache
 def outputs() -> dict[str, tuple[str, dict[str, Json]]]:
-    """OUTPUTS of the core and of apps, in the order of their commands."""
+    """OUTPUTS of the core and apps, in command order."""
     found: dict[str, tuple[str, dict[str, Json]]] = {}
     for module in SCHEMAS:
         found |= import_module(module).OUTPUTS
@@ -546,12 +554,12 @@ def outputs() -> dict[str, tuple[str, dict[str, Json]]]:
 
 
 def names() -> list[str]:
-    """The names of schemas: commands with `--json`, and FILE."""
+    """Schema names: commands with `--json`, and FILE."""
     return [*dict.fromkeys(map(_command, outputs())), FILE]
 
 
 def schema_of(name: str) -> Json:
-    """The schema of each line that a command prints with `--json`, or of the attributes of a file."""
+    """Schema of each line of a command's `--json` output, or of file attributes."""
     if name == FILE:
         title, variants = "attributes of an HDF5 file of sdfcli", FILES
     else:
@@ -566,14 +574,14 @@ def schema_of(name: str) -> Json:
 
 
 def variant(title: str, words: str, keys: Keys, version: bool = True) -> Json:
-    """The schema of one of the outputs, or of one kind of file."""
+    """Schema of an output or a file kind."""
     own = keyed({**(VERSION if version else {}), **keys})
     schema: Json = _plain({"title": title, "description": words, **own})
     return schema
 
 
 def _plain(value: Any) -> Any:
-    """A schema without links in its descriptions."""
+    """A schema with links in its descriptions replaced by their text."""
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
     return LINK.sub(r"\1", value) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""`sdfcli sequence`: the frames of a moving mesh become one file."""
+"""`sdfcli sequence`: one file from a moving mesh's frames."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FrameWords = Annotated[
     list[str],
     typer.Argument(
         metavar="FRAMES...",
-        help="Meshes in their order, a folder of them in natural order, or a .npy file (t, v, 3) with --faces.",
+        help="Meshes in order, a folder of meshes in natural order, or a .npy file (t, v, 3) with --faces.",
     ),
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Output file.")]
@@ -48,12 +48,10 @@ Fps = Annotated[
 Times = Annotated[
     str | None,
     typer.Option(
-        metavar="FILE", help="Times of the frames in seconds: a line each, or .npy. Not with --fps.", show_default=False
+        metavar="FILE", help="Frame times in seconds: one per line, or .npy. Not with --fps.", show_default=False
     ),
 ]
-Cold = Annotated[
-    bool, typer.Option("--cold", help="Build each frame by itself, without what is known of the frame before.")
-]
+Cold = Annotated[bool, typer.Option("--cold", help="Build each frame independently of the previous one.")]
 Jobs = Annotated[
     int | None,
     typer.Option(
@@ -61,11 +59,11 @@ Jobs = Annotated[
         "-j",
         min=1,
         metavar="N",
-        help="Processes that build frames; one per core, or up to eight per GPU, by default.",
+        help="Number of processes that build frames; by default one per core, or up to eight per GPU.",
         show_default=False,
     ),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print a line per frame, and the seconds of stages.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print a line per frame, and seconds per stage.")]
 
 
 def sequence(
@@ -95,12 +93,12 @@ def sequence(
     quiet: options.Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Build the fields of a moving mesh, frame after frame, into one file (HDF5).
+    """Build a moving mesh's fields, frame by frame, into one HDF5 file.
 
     Example: sdfcli sequence frames/ -o anim.h5 --fps 30
     """
     if fps is not None and times is not None:
-        raise UsageError("--fps and --times both tell the frames' times; use one of them")
+        raise UsageError("--fps and --times both set the frames' times; use one of them")
     unit = unit_for(unit, max_error, tolerance)
     params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
     if jobs == 1:
@@ -140,7 +138,7 @@ def _say_kept(kept: int, count: int) -> None:
 
 @dataclass
 class Shown:
-    """What is shown of frames as they are done, and of all at the end."""
+    """Shows frames as they finish, and a summary at the end."""
 
     frames: Any
     times: Any
@@ -158,7 +156,7 @@ class Shown:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def add(self, row: dict[str, Any]) -> None:
-        """Shows a frame that is done; row: see `Parts.write`."""
+        """Shows a finished frame; row: see `Parts.write`."""
         index, seconds = row["index"], row["seconds"] or {}
         self.kept += row["seconds"] is None
         self.coherent += bool(row["coherent"])
@@ -186,7 +184,7 @@ class Shown:
         return f"{place} {name}: {row['verdict']}, {row['leaves']:,} leaves, {error}, {how}"
 
     def end(self, named: list[str], output: Path, facts: dict[str, Any], unit: float) -> None:
-        """Shows what all frames have in common. facts: those of `save_sequence`."""
+        """Shows the summary. facts: `save_sequence`'s result."""
         count, took, size = len(self.frames), time.perf_counter() - self.start, output.stat().st_size
         rate = (count - self.kept) / took
         if self.json:

@@ -1,4 +1,4 @@
-"""`sdfcli slice`: a picture of a field in a plane."""
+"""`sdfcli slice`: a picture of a field's distances in a plane."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def slice_plane(
     at: Annotated[
         float | None,
         typer.Option(
-            help="Position along the axis, in the mesh's units; by default the middle of the surface, or with --frames "
-            "of the domain.",
+            help="Position along the axis, in the mesh's units; by default the surface's middle, or with --frames the "
+            "domain's.",
             show_default=False,
         ),
     ] = None,
-    size: Annotated[int, typer.Option(help="Pixels along the domain's edge, 64 to 4096.")] = 800,
+    size: Annotated[int, typer.Option(help="Pixels along the domain edge, 64 to 4096.")] = 800,
     octree: Annotated[bool, typer.Option("--octree", help="Draw the octree's leaves.")] = False,
     why: Annotated[
         bool,
         typer.Option(
-            "--why", help="Colour leaves by the cause of their parent's split, after `build --why`. Implies --octree."
+            "--why", help="Colour leaves by the cause of their parent's split; needs `build --why`. Implies --octree."
         ),
     ] = False,
     frame: options.Frame = None,
@@ -43,8 +43,8 @@ def slice_plane(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Plot the distances in a plane: blue inside, red outside, with contour lines and a scale; --frames of a sequence
-    have one plane and one scale.
+    """Plot distances in a plane: blue inside, red outside, with contour lines and a scale; --frames share plane and
+    scale.
 
     Example: sdfcli slice bunny.h5 --axis x --octree
     """

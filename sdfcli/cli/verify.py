@@ -1,4 +1,4 @@
-"""`sdfcli verify`: the error of a field, measured against exact distances."""
+"""`sdfcli verify`: a field's error, measured against exact distances."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sdfcli.verify.as_given import TurnedShell
 
 MOST_TURNED = 5
-"""Turned shells that are named one by one, without --json."""
+"""Maximum number of turned shells listed individually, without --json."""
 
 
 def verify(
@@ -42,9 +42,9 @@ def verify(
 ) -> None:
     """Compare a field with exact distances at random points; exit code 6 above the tolerance.
 
-    The points lie near the surface, in the band around it, and anywhere in the domain. The exact distances, and the
-    winding numbers that decide about inside and outside, are computed in float64 by independent code, from the mesh as
-    it is given. Shells that the build turned are named.
+    The points lie near the surface, in the band around it, and anywhere in the domain. Exact distances, and the winding
+    numbers that decide inside and outside, are computed in float64 by independent code, from the mesh as given. Shells
+    that the build turned are listed.
 
     Example: sdfcli verify bunny.h5 --mesh bunny.ply --samples 1000000
     """

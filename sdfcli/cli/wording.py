@@ -1,4 +1,4 @@
-"""What is known of a mesh and its field, in words: health, verdict, thin walls, tolerance."""
+"""Facts about a mesh and its field as text: health, verdict, thin walls, tolerance."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ ERROR_LIMITS = {
 
 
 def kept_text(limit: str | None) -> str:
-    """Whether a tolerance was kept, and if not why."""
+    """Whether the tolerance was kept, and if not, why."""
     return "kept" if limit is None else ERROR_LIMITS.get(limit, "missed")
 
 
 def health_text(health: dict[str, Any]) -> str:
-    """The state of a mesh in a few words."""
+    """A mesh's state in a few words."""
     faults = [f"{health[key]:,} {key.replace('_', ' ')}" for key in FAULTS if health.get(key)]
     return ", ".join(["watertight" if health["watertight"] else "not watertight", *faults])
 
 
 def frames_text(counts: dict[str, int]) -> str:
-    """How many frames of a sequence have which sign, or which verdict."""
+    """Frame counts by sign or verdict."""
     return ", ".join(f"{name} ({count:,} frame{'s' if count > 1 else ''})" for name, count in counts.items())
 
 
@@ -48,7 +48,7 @@ VERDICTS = {
 
 
 def verdict_text(report: dict[str, Any]) -> str:
-    """The verdict on a mesh, in words, and how certain its inside is, where there are signs."""
+    """The mesh's verdict in words, with the certainty of its inside if the field has signs."""
     verdict, confidence, lost = report["verdict"], report["sign_confidence"], report["sheets"]["lost"] or 0.0
     words = f"{verdict}: {VERDICTS[verdict]}" if verdict in VERDICTS else str(verdict)
     if lost > FEW_LOST:
@@ -59,16 +59,16 @@ def verdict_text(report: dict[str, Any]) -> str:
 
 
 def unit_name(parameters: dict[str, Any]) -> str:
-    """What errors and tolerances of a build are fractions of."""
+    """Length unit of a build's errors and tolerances: `unit` or `diagonal`."""
     return "unit" if "unit" in parameters else "diagonal"
 
 
 def sheets_text(
     sheets: dict[str, Any], tolerance: float, lost: str = "lost", unit: str = "diagonal", signed: bool = False
 ) -> str:
-    """How thin the walls of a mesh are, whether they and the gaps are kept, and what would keep them.
+    """Thinnest wall, share of the surface whose walls or gaps are lost, and options that would keep them.
 
-    unit: see `unit_name`. signed: whether the field has signs, if they are not measured.
+    unit: see `unit_name`. signed: whether the field has signs, for walls that were not measured.
     """
     if sheets["lost"] is None:
         return "not measured" if signed else "not resolved: the field has no signs"

@@ -256,13 +256,13 @@ def test_export_of_all_frames(here: Path, moving: FieldSequence) -> None:
         ("extract anim.h5", 3, "choose one with --frame N or --time T"),
         ("export anim.h5 a.npz", 3, "choose one with --frame N or --time T"),
         ("verify anim.h5 --mesh mesh.obj", 3, "choose one with --frame N"),
-        *((f"{command} --frame 0", 3, "is no sequence; --frame") for command in (
+        *((f"{command} --frame 0", 3, "not a sequence; --frame") for command in (
             "info field.h5", "query field.h5 points.csv", "render field.h5", "slice field.h5", "extract field.h5",
             "export field.h5 a.npz", "verify field.h5 --mesh mesh.obj",
         )),
-        ("info field.h5 --time 0", 3, "is no sequence; --time"),
-        *((f"{command} field.h5 --frames :", 3, "is no sequence; --frames") for command in ("render", "slice")),
-        ("extract field.h5 --frames :", 3, "is no sequence; --frames"),
+        ("info field.h5 --time 0", 3, "not a sequence; --time"),
+        *((f"{command} field.h5 --frames :", 3, "not a sequence; --frames") for command in ("render", "slice")),
+        ("extract field.h5 --frames :", 3, "not a sequence; --frames"),
         ("query mesh.obj points.csv --time 1", 2, "for a sequence, not for a mesh"),
         ("info anim.h5 --frame 0 --time 0", 2, "use one of --frame, --time"),
         *((f"{command} --why", 2, "--why: frames of a sequence store no causes") for command in (
@@ -283,8 +283,8 @@ def test_export_of_all_frames(here: Path, moving: FieldSequence) -> None:
         ("slice anim.h5 --frame 1 --fps 5", 2, "--fps is for --frames"),
         ("slice anim.h5 --frames : --fps 5 -o a_%d.png", 2, "--fps is for a name that ends in .gif or .apng"),
         ("slice anim.h5 --frames : -o a.png", 2, "a_%04d.png"),
-        ("slice anim.h5 --frames : -o a_%d_%d.png", 2, "use a name with a place for the frame's number"),
-        ("slice anim.h5 --frames : -o a_%4d.png", 2, "use a name with a place for the frame's number"),
+        ("slice anim.h5 --frames : -o a_%d_%d.png", 2, "use a name with a placeholder for the frame number"),
+        ("slice anim.h5 --frames : -o a_%4d.png", 2, "use a name with a placeholder for the frame number"),
         ("slice anim.h5 --frames : -o a.jpg", 2, "ends in .gif or .apng"),
         ("render anim.h5 --frame 1 -o a.gif", 2, "ends in .png"),
         ("render anim.h5 --frames : -o none/a.gif", 2, "none: no such folder"),

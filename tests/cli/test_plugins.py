@@ -183,7 +183,7 @@ def test_packages_with_the_same_command(install: Install) -> None:
     assert run("greet you") == (0, "hello you\n", "")
     assert run("--help")[2].splitlines() == [
         f"note: {second} has a command `greet`, as {first}, whose command is used",
-        f"note: {second} has a command `two words`, which is no name of one",
+        f"note: {second} has a command `two words`, which is not a valid command name",
     ]
 
 

@@ -222,7 +222,7 @@ def test_fewer_triangles_than_are_asked_for(tmp_path: Path) -> None:
         ("-k 3", "-k 3: is for --nearest; add it"),
         ("--nearest -k 0", "-k 0: use 1 to 32"),
         ("--nearest -k 33", "-k 33: use 1 to 32"),
-        ("--nearest --approximate ball", "--approximate ball: is for the nearest of several triangles; add -k"),
+        ("--nearest --approximate ball", "--approximate ball: is for several nearest triangles; add -k"),
         ("--nearest -k 3 --approximate box", "--approximate box: use minmax, size, ball"),
     ],
 )

@@ -20,25 +20,25 @@ from sdfcli.cli.schemas import (
     told,
 )
 
-DEPTH = {"depth": told(COUNT, "the octree's depth: that of the option")}
+DEPTH = {"depth": told(COUNT, "octree depth: `--depth` or its default")}
 QUERY_COSTS: dict[str, Json] = {
-    "points": told(COUNT, "how many"),
-    "milliseconds": told(AMOUNT, "median"),
-    "boxes": told(AMOUNT, "measured a point"),
-    "tests": told(AMOUNT, "triangles measured a point"),
+    "points": told(COUNT, "point count"),
+    "milliseconds": told(AMOUNT, "median milliseconds"),
+    "boxes": told(AMOUNT, "boxes tested per point"),
+    "tests": told(AMOUNT, "triangles tested per point"),
 }
 MS: Json = or_null(AMOUNT)
 
 OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
     "bench": (
-        "A line for each mesh.",
+        "A line per mesh.",
         {
             **pick(COMMON, "input", "triangles", "device"),
-            "points": told(TEXT, "the option"),
+            "points": told(TEXT, "`--points`"),
             **DEPTH,
-            "count": told(COUNT, "points that were asked for"),
-            "query": told(TEXT, "that of the stages"),
-            "stages_ms": told(by_name(AMOUNT), "milliseconds of each stage, and `total`"),
+            "count": told(COUNT, "number of query points"),
+            "query": told(TEXT, "query algorithm used in `stages_ms`"),
+            "stages_ms": told(by_name(AMOUNT), "milliseconds per stage, and `total`"),
             "queries": told(
                 by_name(
                     keyed(dict.fromkeys(("ms", "million_per_second", "boxes", "tests", "ratio"), AMOUNT)),
@@ -48,7 +48,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
         },
     ),
     "bench --uniform": (
-        "A line for each mesh.",
+        "A line per mesh.",
         {
             **pick(COMMON, "input", "device"),
             **DEPTH,
@@ -64,62 +64,61 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
                         }
                     )
                 ),
-                "a [row](commands/bench.md) each",
+                "a [row](commands/bench.md) per method",
             ),
         },
     ),
     "bench --coherence": (
-        "A line for each mesh.",
+        "A line per mesh.",
         {
             **pick(COMMON, "input", "triangles", "device"),
             **DEPTH,
             **rows(
                 {"motion": TEXT, "amount": AMOUNT, "query": TEXT, "seed": TEXT, **QUERY_COSTS},
-                "a motion with a query from a seed each: `motion`, `amount` (fraction of the diagonal), `query`, "
-                "`seed` (`cold`, `earlier`, `exact`), `points`, `milliseconds`, `boxes`, `tests` (a point)",
+                "one per motion, query and seed: `motion`, `amount` (fraction of the diagonal), `query`, `seed` "
+                "(`cold`, `earlier`, `exact`), `points`, `milliseconds`, `boxes`, `tests` (per point)",
             ),
             "lead": told(
                 listed(keyed(dict.fromkeys(("amount", "cold", "earlier", "exact", "gain"), AMOUNT))),
-                "an `amount` each: `cold`, `earlier`, `exact`: how many times as fast as `baseline` `cct` is from that "
-                "seed; `gain`: how many times as fast `cct` is from the earlier triangle as cold; geometric means of "
-                "the motions",
+                "one per `amount`: `cold`, `earlier`, `exact`: speed-up of `cct` over `baseline` from that seed; "
+                "`gain`: speed-up of `cct` from the earlier triangle over cold; geometric means over the motions",
             ),
         },
     ),
     "bench --seeds knn": (
-        "A line for each mesh.",
+        "A line per mesh.",
         {
             **pick(COMMON, "input", "triangles", "device"),
             **DEPTH,
             **rows(
                 {"query": TEXT, "seed": TEXT, **QUERY_COSTS},
-                "a query from a [seed](commands/bench.md) each: `query`, `seed`, `points`, `milliseconds`, `boxes`, "
-                "`tests` (a point)",
+                "one per query and [seed](commands/bench.md): `query`, `seed`, `points`, `milliseconds`, `boxes`, "
+                "`tests` (per point)",
             ),
         },
     ),
     "bench scan": (
-        "A line for each measurement.",
+        "A line per measurement.",
         {
             "device": COMMON["device"],
             "what": told(TEXT, "`scan`, `library` or `copy`"),
             "where": told(TEXT, "`host to host` or `on devices`"),
-            "devices": told(COUNT, "how many"),
-            "elements": told(COUNT, "32-bit numbers"),
-            "milliseconds": told(AMOUNT, "median"),
-            "fastest": told(AMOUNT, "the lower quartile"),
-            "slowest": told(AMOUNT, "the upper quartile"),
-            "gigabytes": told(AMOUNT, "a second, for one read and one write of every element"),
-            "speed_up": told(AMOUNT, "over one device"),
+            "devices": told(COUNT, "device count"),
+            "elements": told(COUNT, "32-bit element count"),
+            "milliseconds": told(AMOUNT, "median milliseconds"),
+            "fastest": told(AMOUNT, "lower quartile, in milliseconds"),
+            "slowest": told(AMOUNT, "upper quartile, in milliseconds"),
+            "gigabytes": told(AMOUNT, "GB/s, counting one read and one write per element"),
+            "speed_up": told(AMOUNT, "speed-up over one device"),
             "paper": told(MS, "the paper's milliseconds, or null"),
         },
     ),
     "bench knn": (
-        "A line for each mesh.",
+        "A line per mesh.",
         {
             **pick(COMMON, "input", "triangles", "vertices", "device"),
-            "k": told(COUNT, "neighbours"),
-            "block": told(or_null(COUNT), "threads of a block; null without `--block`, and on a CPU"),
+            "k": told(COUNT, "neighbour count"),
+            "block": told(or_null(COUNT), "threads per block; null without `--block`, and on a CPU"),
             "sizes": told(
                 listed(
                     keyed(
@@ -132,8 +131,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
                         }
                     )
                 ),
-                "a number of queries in a form each, milliseconds: `queries`, `form`, `search`, `joint`, `tree`, "
-                "`paper`, `ann`",
+                "milliseconds per query count and form: `queries`, `form`, `search`, `joint`, `tree`, `paper`, `ann`",
             ),
             "quality": told(
                 listed(
@@ -157,17 +155,17 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
                         }
                     )
                 ),
-                "a form at points with a number of shifts each: `form`, `points`, `shifts`, `recall`, `ratio`, "
+                "one per form, point set and shift count: `form`, `points`, `shifts`, `recall`, `ratio`, "
                 "`ratio_median`, `ratio_most` (of 999 in 1,000), `nearest`, `bound`, `bound_median`",
             ),
             "ablation": told(
                 listed(keyed({"variant": TEXT, "points": TEXT, "milliseconds": MS, "recall": MS})),
-                "a variant at points each: `variant`, `points`, `milliseconds`, `recall`; null where there is none",
+                "one per variant and point set: `variant`, `points`, `milliseconds`, `recall`; null if not measured",
             ),
         },
     ),
     "bench scale": (
-        "A line for each mesh.",
+        "A line per mesh.",
         {
             **pick(COMMON, "input", "device"),
             **rows(
@@ -179,18 +177,18 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
                     **dict.fromkeys(("triangles", "leaves", "file_bytes", "field_bytes", "host_bytes"), COUNT),
                     "device_bytes": or_null(COUNT),
                 },
-                "a build each: `made` (`given`, `copies`, `subdivided`), `triangles`, `read` and `seconds` (of the "
-                "file's bytes, of the process), `stages` (seconds, by column), `leaves`, `file_bytes`, `field_bytes`, "
-                "`host_bytes`, `device_bytes` (null on a CPU)",
+                "one per build: `made` (`given`, `copies`, `subdivided`), `triangles`, `read` (seconds to read the "
+                "file's bytes), `seconds` (of the process), `stages` (seconds, by column), `leaves`, `file_bytes`, "
+                "`field_bytes`, `host_bytes`, `device_bytes` (null on a CPU)",
             ),
             "exponents": told(
                 by_name(by_name(NUMBER)),
-                "of `copies` and of `subdivided`, by name of a column, the exponent of its growth with the triangles",
+                "growth exponents with the triangle count, for `copies` and `subdivided`, by column",
             ),
         },
     ),
     "bench sequence": (
-        "A line for each mesh.",
+        "A line per mesh.",
         {
             **pick(COMMON, "input", "triangles", "device"),
             **DEPTH,
@@ -204,31 +202,38 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
                     "per_second": AMOUNT,
                     "steady": MS,
                 },
-                "an octree and a way each: `way`, `octree`, `file` (whether files are written), `frames`, `seconds`, "
-                "`per_second` (frames), `steady` (frames a second after the first; null for a process each)",
+                "one per octree and build method: `way`, `octree`, `file` (whether files are written), `frames`, "
+                "`seconds`, `per_second` (frames), `steady` (frames per second after the first; null for a process per "
+                "frame)",
             ),
         },
     ),
     "profile --dry-run": (
         "One line.",
-        {"input": COMMON["input"], "command": told(listed(TEXT), "what would be run")},
+        {"input": COMMON["input"], "command": told(listed(TEXT), "the command line that would be run")},
     ),
     "profile": (
         "One line, with `variants` or `kernels`: figures by name.",
         {
             **pick(COMMON, "input", "device"),
-            "repeat": told(COUNT, "launches that were counted"),
-            "measured_by": told(one_of("ncu", "events"), "Nsight Compute, or events of CUDA"),
-            "triangles?": told(COUNT, "of the mesh; not of `flow:LAYOUT`"),
-            "points?": told(TEXT, "the option; not of `flow:LAYOUT`"),
-            "depth?": told(COUNT, "the option; not of `flow:LAYOUT`"),
-            "particles?": told(COUNT, "of `flow:LAYOUT`"),
-            "variants?": told(by_name(by_name(or_null(NUMBER))), "figures of each of the query's variants"),
-            "speedup?": told(by_name(or_null(NUMBER)), "of each variant over `baseline`"),
-            "reduction_percent?": told(by_name(by_name(or_null(NUMBER))), "of each variant against `baseline`"),
-            "model?": told(by_name(or_null(NUMBER)), "the reduction of transactions by the thesis's model, beside it"),
-            "thesis?": told({"type": ["object", "null"]}, "the thesis's figures of this mesh; null where it has none"),
-            "kernels?": told(by_name(by_name(or_null(NUMBER))), "`launches`, and figures of a launch, by kernel"),
+            "repeat": told(COUNT, "counted launches"),
+            "measured_by": told(one_of("ncu", "events"), "Nsight Compute, or CUDA events"),
+            "triangles?": told(COUNT, "mesh triangles; not for `flow:LAYOUT`"),
+            "points?": told(TEXT, "`--points`; not for `flow:LAYOUT`"),
+            "depth?": told(COUNT, "`--depth`; not for `flow:LAYOUT`"),
+            "particles?": told(COUNT, "particle count; for `flow:LAYOUT`"),
+            "variants?": told(by_name(by_name(or_null(NUMBER))), "figures by query variant"),
+            "speedup?": told(by_name(or_null(NUMBER)), "speed-up over `baseline`, by variant"),
+            "reduction_percent?": told(
+                by_name(by_name(or_null(NUMBER))), "reduction against `baseline`, in percent, by variant"
+            ),
+            "model?": told(
+                by_name(or_null(NUMBER)),
+                "transaction reduction from `baseline` to `soa`, in percent: the thesis's model `at_p_1`, `measured` "
+                "load requests, and the model's `p` at which both agree, or null",
+            ),
+            "thesis?": told({"type": ["object", "null"]}, "the thesis's figures for this mesh; null if it has none"),
+            "kernels?": told(by_name(by_name(or_null(NUMBER))), "`launches`, and figures per launch, by kernel"),
         },
     ),
 }

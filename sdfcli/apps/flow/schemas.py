@@ -20,35 +20,36 @@ from sdfcli.cli.schemas import (
 
 FLOW: dict[str, Json] = {
     **pick(COMMON, "output", "bytes", "seconds", "device"),
-    "frames": told(COUNT, "how many frames there are, beside the state at the start"),
+    "frames": told(COUNT, "states written after the initial one"),
     **KEPT,
-    "water": told(COUNT, "particles of water at the start"),
-    "wall_particles": told(COUNT, "particles of walls at the start"),
+    "water": told(COUNT, "initial water particles"),
+    "wall_particles": told(COUNT, "initial wall particles"),
     "lost": told(COUNT, "particles that left the tank"),
-    "behind": told(COUNT, "how often a particle was behind a wall of the field at the end of a step"),
-    "too_fast": told(COUNT, "how often a particle moved so far in a step that it may have missed a neighbour"),
+    "behind": told(COUNT, "number of times that a particle was behind the field's wall at the end of a step"),
+    "too_fast": told(
+        COUNT, "number of times that a particle moved so far in a step that it may have missed a neighbour"
+    ),
     "clearance": told(
-        or_null(NUMBER), "least distance of water from a wall of the field, of all states, in metres; null without one"
+        or_null(NUMBER),
+        "minimum distance of water from the field's wall over all states, in metres; null without a field",
     ),
-    "particle_spacing": told(NUMBER, "in metres"),
-    "energies": told(
-        listed(NUMBER, 2), "kinetic and potential energy of the water at the start and the end, in joules"
-    ),
-    "flow_seconds": told(NUMBER, "the time of the last state"),
-    "time_step": told(NUMBER, "its seconds"),
-    "time_steps": told(COUNT, "how many were computed"),
-    "steps_per_second": told(NUMBER, "those that were computed, by the seconds that they took"),
-    "pictures?": told(TEXT, "the folder of the pictures; with `--pictures`"),
+    "particle_spacing": told(NUMBER, "particle spacing, in metres"),
+    "energies": told(listed(NUMBER, 2), "the water's kinetic plus potential energy at start and end, in joules"),
+    "flow_seconds": told(NUMBER, "time of the last state, in seconds"),
+    "time_step": told(NUMBER, "time step, in seconds"),
+    "time_steps": told(COUNT, "time steps computed"),
+    "steps_per_second": told(NUMBER, "computed time steps per second"),
+    "pictures?": told(TEXT, "picture folder; with `--pictures`"),
 }
 
 OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
     "flow": ("Around a field, or in it.", {"input": COMMON["input"], **FLOW}),
-    "flow --case": ("Without a field.", {"case": told(TEXT, "the case"), **FLOW}),
+    "flow --case": ("Without a field.", {"case": told(TEXT, "`--case`"), **FLOW}),
     "bench flow": (
         "One line.",
         {
             "device": COMMON["device"],
-            "steps": told(COUNT, "time steps that were run"),
+            "steps": told(COUNT, "time steps run"),
             **rows(
                 {
                     "particles": COUNT,
@@ -59,8 +60,9 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
                     "stages": by_name(AMOUNT),
                     "paper": or_null(AMOUNT),
                 },
-                "a layout each: `particles`, `order` (`lattice`, `shuffled`), `layout`, `block` (null on a CPU), "
-                "`seconds` (of 2,000 steps), `stages` (milliseconds a step, by name), `paper` (its seconds, or null)",
+                "one per layout: `particles`, `order` (`lattice`, `shuffled`), `layout`, `block` (null on a CPU), "
+                "`seconds` (for 2,000 steps), `stages` (milliseconds per step, by name), `paper` (seconds in the "
+                "paper, or null)",
             ),
         },
     ),

@@ -395,7 +395,7 @@ def test_layouts_of_particles() -> None:
         (["flow", "--block", "64,33"], "--block 33: use a multiple of 32 up to 1024"),
         (["flow", "--block", "many"], "--block many: use whole numbers between commas"),
         (["flow", "--scale", "0"], "--scale 0: use 1 to 10,000"),
-        (["flow", "--scale", "1;2"], "--scale 1;2: use numbers between commas"),
+        (["flow", "--scale", "1;2"], "--scale 1;2: use comma-separated numbers"),
         (["flow", "--steps", "0"], "--steps 0: use 1 or more"),
         (["scale", "MESH", "--scale", "1.5"], "--scale 1.5: use whole numbers from 1"),
         (["scale", "MESH", "--scale", "4,0"], "--scale 0: use whole numbers from 1"),

@@ -28,7 +28,7 @@ Meshes = Annotated[
     list[str],
     typer.Argument(
         metavar="MESH...",
-        help="Triangle meshes; ./scan for a file with the name of a sub-command.",
+        help="Triangle meshes; ./scan for a file named like a sub-command.",
         autocompletion=_sub_commands,
     ),
 ]
@@ -40,13 +40,13 @@ Uniform = Annotated[
 ]
 Coherence = Annotated[
     bool,
-    typer.Option("--coherence", help="Compare queries that start from an earlier frame's nearest triangles instead."),
+    typer.Option("--coherence", help="Compare queries warm-started from an earlier frame's nearest triangles instead."),
 ]
 Seeds = Annotated[
     str | None,
     typer.Option(
         **options.words("knn"),
-        help="Compare queries that start from approximate nearest neighbours instead.",
+        help="Compare queries seeded with approximate nearest neighbours instead.",
         show_default=False,
     ),
 ]
@@ -76,18 +76,18 @@ def bench(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Time every stage of a build, and compare the distance queries with each other and with the thesis.
+    """Time every build stage, and compare the distance queries with each other and with the thesis.
 
-    With --coherence: the queries of a moved mesh, cold and from the frame before.
-    With --seeds knn: the queries from nothing, and from candidates of the shifted sort.
-    With --uniform: an octree's memory, queries, time and errors beside those of a uniform grid of the same resolution.
+    With --coherence: queries on a moved mesh, cold and warm-started from the previous frame.
+    With --seeds knn: queries without seeds, and seeded with shifted sort candidates.
+    With --uniform: memory, queries, time and errors of an octree and of a uniform grid at the same resolution.
 
-    Sub-commands, each with options of its own (sdfcli bench scan --help):
+    Sub-commands, with options of their own (sdfcli bench scan --help):
     `scan`: the exclusive scan on one, two and four devices.
-    `sequence`: frames a second of moving meshes, by four ways of building them.
-    `knn`: neighbours by the shifted sort, beside its paper's figures and exact answers.
-    `scale`: whole builds of copies and subdivisions of a mesh, and how they grow.
-    `flow`: layouts of particles, beside their paper's figures.
+    `sequence`: moving meshes' frames per second, by four build methods.
+    `knn`: nearest neighbours by the shifted sort, compared with its paper's figures and exact results.
+    `scale`: whole builds of a mesh's copies and subdivisions, and their growth.
+    `flow`: particle layouts, compared with their paper's figures.
 
     Example: sdfcli bench bunny.ply dragon.ply --depth 9
     """

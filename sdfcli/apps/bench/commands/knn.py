@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 K = Annotated[int | None, typer.Option("-k", help="Number of neighbours, 1 to 32; 8 by default.", show_default=False)]
 Block = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Threads of a GPU's blocks: a multiple of 32 up to 1024.", show_default=False),
+    typer.Option(metavar="N", help="Threads per GPU block: a multiple of 32 up to 1024.", show_default=False),
 ]
 
 
@@ -35,7 +35,7 @@ def bench_knn(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Time neighbours by the shifted sort, beside the figures of its paper and exact answers.
+    """Time nearest neighbours by the shifted sort, compared with its paper's figures and exact results.
 
     Example: sdfcli bench knn horse.ply -k 8
     """

@@ -42,20 +42,19 @@ HEADINGS = {
 MeshFile = Annotated[
     Path,
     typer.Argument(
-        metavar="MESH|flow[:LAYOUT]", help="Triangle mesh; or time steps of particles: flow:compact, :bucket or :index."
+        metavar="MESH|flow[:LAYOUT]",
+        help="Triangle mesh, or particle time steps: flow:compact, flow:bucket or flow:index.",
     ),
 ]
 Depth = Annotated[int, typer.Option(min=1, max=MAX_DEPTH, help="Octree level of the query points.")]
 KernelName = Annotated[
     str | None,
-    typer.Option("--kernel-name", "-k", help="Regular expression: profile these kernels of the whole pipeline."),
+    typer.Option("--kernel-name", "-k", help="Regular expression: profile matching kernels of the whole pipeline."),
 ]
 Metrics = Annotated[list[str] | None, typer.Option(help="Further Nsight Compute metrics, comma-separated or repeated.")]
-Skip = Annotated[
-    int, typer.Option(min=0, help="Warm-up launches of each kernel (with -k: pipeline runs) at the start.")
-]
-Count = Annotated[int, typer.Option(min=1, help="Counted launches of each kernel (with -k: pipeline runs).")]
-Csv = Annotated[Path | None, typer.Option(help="CSV file with the rows of Nsight Compute.")]
+Skip = Annotated[int, typer.Option(min=0, help="Uncounted warm-up launches per kernel (with -k: pipeline runs).")]
+Count = Annotated[int, typer.Option(min=1, help="Counted launches per kernel (with -k: pipeline runs).")]
+Csv = Annotated[Path | None, typer.Option(help="CSV file with Nsight Compute's rows.")]
 Gpu = Annotated[str, typer.Option(**options.words("cuda", others="cuda:N"), help="GPU.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the ncu command line and stop.")]
 
@@ -74,12 +73,12 @@ def profile(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Profile the variants of the distance query with NVIDIA Nsight Compute.
+    """Profile the distance query's variants with NVIDIA Nsight Compute.
 
-    Clocks are left alone. Where Nsight Compute is missing, or the driver refuses its counters, the times come from CUDA
+    Clocks are not changed. If Nsight Compute is missing, or the driver refuses its counters, times come from CUDA
     events.
 
-    With `flow:LAYOUT` in place of a mesh: the kernels of the paper's dam break in a layout of particles.
+    With `flow:LAYOUT` instead of a mesh: the kernels of the paper's dam break in a particle layout.
 
     Example: sdfcli profile dragon.ply
     """

@@ -20,12 +20,13 @@ Scale = Annotated[
     str | None,
     typer.Option(
         metavar="X[,X...]",
-        help="Numbers of triangles, in multiples of the mesh's; 1,4,16 by default.",
+        help="Triangle counts, in multiples of the mesh's; 1,4,16 by default.",
         show_default=False,
     ),
 ]
 Depth = Annotated[
-    int | None, typer.Option(help="Level of the thesis's octree; the adaptive one by default.", show_default=False)
+    int | None,
+    typer.Option(help="Level of the thesis's octree; by default the adaptive octree is used.", show_default=False),
 ]
 
 
@@ -38,7 +39,7 @@ def bench_scale(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Time whole builds of copies and subdivisions of a mesh, and say how seconds and memory grow.
+    """Time whole builds of a mesh's copies and subdivisions, and report how time and memory grow.
 
     Example: sdfcli bench scale dragon.ply --scale 1,4,16
     """

@@ -14,7 +14,7 @@ def bench_scan(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Time the exclusive scan on one, two and four devices, beside the figures of its paper.
+    """Time the exclusive scan on one, two and four devices, compared with its paper's figures.
 
     Example: sdfcli bench scan --device cuda:0,1
     """

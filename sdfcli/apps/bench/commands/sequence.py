@@ -32,7 +32,7 @@ def bench_sequence(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Count the frames a second of moving meshes, by four ways of building their fields.
+    """Measure moving meshes' frames per second, by four build methods.
 
     Example: sdfcli bench sequence bunny.ply --frames 16
     """

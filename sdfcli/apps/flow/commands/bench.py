@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from sdfcli.backend import Backend
 
 
-Scale = Annotated[str, typer.Option(metavar="X[,X...]", help="Numbers of particles, in multiples of the paper's.")]
+Scale = Annotated[str, typer.Option(metavar="X[,X...]", help="Particle counts, in multiples of the paper's.")]
 Block = Annotated[
     str | None,
-    typer.Option(metavar="N[,N...]", help="Threads of a GPU's blocks: multiples of 32 up to 1024.", show_default=False),
+    typer.Option(metavar="N[,N...]", help="Threads per GPU block: multiples of 32 up to 1024.", show_default=False),
 ]
 Steps = Annotated[
     int | None, typer.Option(help="Time steps; 2,000 on a GPU, 100 on the CPU by default.", show_default=False)
@@ -38,7 +38,7 @@ def bench_flow(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Time layouts of particles, beside the figures of their paper.
+    """Time particle layouts, compared with their paper's figures.
 
     Example: sdfcli bench flow --scale 1,10 --steps 100
     """

@@ -41,50 +41,56 @@ Fill = Annotated[
     str | None,
     typer.Option(
         metavar="X0,Y0,Z0,X1,Y1,Z1",
-        help="Box of water at the start: its lower and its upper corner.",
+        help="Initial box of water: lower and upper corner, in metres.",
         show_default=False,
     ),
 ]
 Spacing = Annotated[
     float | None,
-    typer.Option(metavar="L", help="Distance of particles, in metres; at least ten stated errors of the field."),
+    typer.Option(metavar="L", help="Particle spacing, in metres; at least ten times the field's stated error."),
 ]
-Inside = Annotated[bool, typer.Option("--inside", help="The mesh is a container; else it stands in the water's way.")]
+Inside = Annotated[bool, typer.Option("--inside", help="The mesh is a container; by default it is an obstacle.")]
 Seconds = Annotated[
     float | None,
     typer.Option(
         "--time",
         metavar="SECONDS",
-        help=f"Seconds of the flow; {TIME:g} by default, {DAM_TIME:g} of --case.",
+        help=f"Simulated time, in seconds; {TIME:g} by default, {DAM_TIME:g} with --case.",
         show_default=False,
     ),
 ]
 Frames = Annotated[
-    int, typer.Option("--frames", min=1, max=MOST_FRAMES, help="States that are written, beside that at the start.")
+    int, typer.Option("--frames", min=1, max=MOST_FRAMES, help="Number of states written after the initial one.")
 ]
 Gravity = Annotated[
     str | None,
     typer.Option(
-        metavar="X,Y,Z", help="Gravity, in metres per square second; 0,-9.8,0 by default.", show_default=False
+        metavar="X,Y,Z", help="Gravity, in metres per second squared; 0,-9.8,0 by default.", show_default=False
     ),
 ]
 Step = Annotated[
     float | None,
-    typer.Option(metavar="SECONDS", help="Time step; by default the longest that is stable.", show_default=False),
+    typer.Option(
+        metavar="SECONDS", help="Time step, in seconds; the longest stable one by default.", show_default=False
+    ),
 ]
 Case = Annotated[
     str | None,
-    typer.Option("--case", **options.words(CASE), help="A case without a field: the paper's.", show_default=False),
+    typer.Option("--case", **options.words(CASE), help="The paper's case, without a field.", show_default=False),
 ]
 Layout = Annotated[
     str,
     typer.Option(
-        "--layout", **options.words("compact", "bucket", "index"), help="Order of particles in memory; for speed alone."
+        "--layout", **options.words("compact", "bucket", "index"), help="Particle layout in memory; affects speed only."
     ),
 ]
 Pictures = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Folder for a picture of each state, frame_0000.png and on.", show_default=False),
+    typer.Option(
+        metavar="DIR",
+        help="Folder for a picture per state: frame_0000.png, frame_0001.png and so on.",
+        show_default=False,
+    ),
 ]
 
 
@@ -108,9 +114,9 @@ def flow(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Let water flow around a mesh, or in it, by particles, and write its states over time (VTKHDF, for ParaView).
+    """Simulate water around or inside a mesh with particles, and write its states over time (VTKHDF, for ParaView).
 
-    The mesh is a wall by its field, and the field's domain a closed tank.
+    The field's surface is a wall, and its domain a closed tank.
 
     Example: sdfcli flow tank.h5 --fill 0,0,0,1,1,1 --spacing 0.02 -o flow.vtkhdf
     """
