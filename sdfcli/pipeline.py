@@ -25,12 +25,12 @@ from sdfcli.query.helper import DeviceHelper
 from sdfcli.query.warm_start import WarmStart
 from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
-from sdfcli.spatial.crew import Crew, Helper
+from sdfcli.spatial.query_pool import Helper, QueryPool
 from sdfcli.verify.estimate import memory_limit
-from sdfcli.verify.measure import Asked, Facts, Samples, ask, describe, draw_samples, measure
+from sdfcli.verify.measure import Answers, Facts, Samples, ask, describe, draw_samples, measure
 
 Helpers = Callable[[Mesh], list[Helper]]
-"""Creates helpers that compute a mesh's queries elsewhere; see spatial/crew.py."""
+"""Creates helpers that compute a mesh's queries elsewhere; see spatial/query_pool.py."""
 
 T = TypeVar("T")
 Submit = Callable[[Callable[[], T]], Callable[[], T]]
@@ -42,7 +42,7 @@ LOADING = "loading and checking the mesh"
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """What a build may use, and what it stores besides the field, which does not depend on them; see `build`."""
+    """Options that do not affect the field; see `build`."""
 
     max_memory: int | None = None
     progress: Progress = lambda _: None
@@ -81,7 +81,7 @@ def build(
         keep_nearest: store each corner's nearest triangle, `Field.nearest`.
         why: store the cause of each leaf's parent's split, `Field.leaf_cause`; adaptive octrees only.
         hashed: compute the field's content hash, needed for its file, while the error is measured.
-        helpers: creates helpers that compute a share of the queries elsewhere; see spatial/crew.py.
+        helpers: creates helpers that compute a share of the queries elsewhere; see spatial/query_pool.py.
         parameters: the parameters of `BuildParams`, below.
 
     Raises:
@@ -143,7 +143,7 @@ def _build(
         scene.sort()  # (a)
         with stages("tree"):
             others: list[Helper] = [*(DeviceHelper(each, mesh) for each in also), *helpers(mesh)]
-            scene.crew = Crew(others) if others else None
+            scene.query_pool = QueryPool(others) if others else None
         scene.warm_start = WarmStart.of(previous, scene) if previous else None
         facts = Facts(health, loading.sha256)
         field = make_field(scene, params, options, facts, samples, submit=loading.submit)
@@ -181,11 +181,11 @@ def make_field(
     whole_memory = options.max_memory is None
 
     @cache
-    def answers() -> Callable[[], Asked]:
+    def answers() -> Callable[[], Answers]:
         """Starts drawing samples, and querying them where this costs neither host time nor much memory."""
         query = partial(ask, scene, samples(), params)
-        if octree.host_idle and scene.ample_memory and whole_memory and scene.index.asked_by_kernels is not None:
-            return _or_here(submit(backend.beside(query)), query)
+        if octree.host_idle and scene.ample_memory and whole_memory and scene.index.kernel_tree is not None:
+            return _or_here(submit(backend.high_priority(query)), query)
         return query
 
     _ = scene.signer  # (a) (b)
@@ -216,7 +216,7 @@ def make_field(
 
 
 def _or_here(result: Callable[[], T], work: Callable[[], T]) -> Callable[[], T]:
-    """The result of work in another thread, or of this one where that lacked memory: this one may overflow."""
+    """Falls back to this thread, whose arrays may overflow, where the other thread runs out of memory."""
 
     def found() -> T:
         try:

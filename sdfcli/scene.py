@@ -16,9 +16,9 @@ from sdfcli.sign.choice import SignChoice, choose_sign, settle_sign
 from sdfcli.sign.diagnose import Crossing, crossing_faces
 from sdfcli.sign.signer import Signer
 from sdfcli.spatial.binary import BinaryIndex
-from sdfcli.spatial.crew import Crew
 from sdfcli.spatial.index import DistanceIndex
 from sdfcli.spatial.morton import Order, morton, sort
+from sdfcli.spatial.query_pool import QueryPool
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
 from sdfcli.spatial.select import make_index, walks_radix_tree
 
@@ -40,7 +40,7 @@ class Scene:
     built with them, so that only one exists at once where memory is scarce. memory: available bytes; trees that take a
     small share are retained. one_tree: whether only one tree may exist at once. signer: an existing one, if any.
     stages: build seconds by stage. coherent: whether an earlier frame's triangles speed up queries; known once the
-    index exists. crew: helpers for an octree's queries; None: no helpers.
+    index exists. query_pool: helpers for an octree's queries; None: no helpers.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Scene:
         self._crossing: Crossing | None = None
         self._uncounted = False  # crossing faces
         self.warm_start: Seeds | None = None
-        self.crew: Crew | None = None
+        self.query_pool: QueryPool | None = None
         self._frees = backend.memory.scarce and (memory or 0) < KEPT_SHARE * INDEX_BYTES * len(mesh.faces)
         self._query, self.one_tree = query, lean and self._frees
         self._settled = signer
@@ -122,7 +122,7 @@ class Scene:
             counts = partial(crossing_faces, self.backend, self._bvh)
             # Low-priority work ends long after its stage, which then reports host time only.
             with self.stages("sign", None if self.ample_memory else self.backend):
-                self._crossing = self.backend.behind(counts) if self.ample_memory else counts()
+                self._crossing = self.backend.low_priority(counts) if self.ample_memory else counts()
             self._uncounted = False
             if self.settled:
                 self._forget_bvh()
@@ -138,9 +138,9 @@ class Scene:
         return self._choice
 
     @property
-    def asked_for(self) -> str | None:
+    def requested(self) -> str | None:
         """The sign method if the user requested one, else None; does not wait for the crossing-face count."""
-        return self._choice.method if self._choice.asked_for else None
+        return self._choice.method if self._choice.requested else None
 
     @property
     def settled(self) -> bool:
@@ -161,7 +161,8 @@ class Scene:
 
     @property
     def unsigned_index(self) -> DistanceIndex:
-        """The index, also before the sign method is settled; data needed only for that stays until `release_sign_data`."""
+        """The index, also before the sign method is settled; data needed only for that stays until
+        `release_sign_data`."""
         if self._index is None:
             self._index = self._build_index()
             self.coherent = self._index.coherent
@@ -181,7 +182,7 @@ class Scene:
         if len(seeds) > 1:
             seeds = [self.backend.xp.concatenate(seeds, axis=1)]
         first = seeds[0] if seeds else None
-        return self.crew.nearest(index, points, first) if self.crew else index.nearest(points, first)
+        return self.query_pool.nearest(index, points, first) if self.query_pool else index.nearest(points, first)
 
     def nearest_by_level(self, position: Array, near: Array, ends: list[int]) -> tuple[Array, Array]:
         """`nearest` for octree corners; see DistanceIndex."""

@@ -267,10 +267,10 @@ MUTANTS = [
     ),
     Mutant(
         "crew keeps who failed",
-        "sdfcli/spatial/crew.py",
+        "sdfcli/spatial/query_pool.py",
         "            self._helpers.remove(helper)\n",
         "",
-        ("tests/spatial/test_crew.py",),
+        ("tests/spatial/test_query_pool.py",),
     ),
     # ---- Signs ----
     Mutant(

@@ -74,13 +74,13 @@ class WarpBackend(Backend):
         xp, n = self.xp, len(flags)
         if 0 < n <= FEW:
             places, last = xp.empty(n, np.uint32), xp.empty(3, np.uint32)
-            self.run("sdf_chosen", WARP, count=n, first=first, wish=flags, chosen=places, last=last)
+            self.run("sdf_chosen", WARP, count=n, first=first, flag=flags, chosen=places, last=last)
             return [places[start:end] for start, end in pairwise([0, *self.to_host(last[:kinds]).tolist()])]
         if n == 0:
             return [xp.empty(0, np.uint32) for _ in range(kinds)]
         runs, run = wide_runs(n)
         counts, totals = xp.empty((3, runs), np.uint32), xp.zeros(3, np.uint32)
-        chosen = {"count": n, "run": run, "wish": flags, "counts": counts}
+        chosen = {"count": n, "run": run, "flag": flags, "counts": counts}
         self.run("sdf_chosen_count", WARP * runs, totals=totals, **chosen)
         found = [xp.empty(count, np.uint32) for count in known or self.to_host(totals[:kinds]).tolist()]
         one, two, three = [*found, None, None][:3]

@@ -23,7 +23,7 @@ from sdfcli.mesh.mesh import Mesh
 from sdfcli.query.helper import DeviceHelper
 from sdfcli.runtime.child import end_all
 from sdfcli.runtime.remote import is_remote, shown
-from sdfcli.spatial.crew import Answer, Helper
+from sdfcli.spatial.query_pool import Answer, Helper
 
 RETRIES = 2
 """Retries per failed task; Dask runs a task whose worker is lost up to three times."""
@@ -73,9 +73,9 @@ def _client(scheduler: str, workers: int) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def crew(scheduler: str, plan: Plan) -> Iterator[Callable[[Mesh], list[Helper]]]:
-    """Yields a function that creates a build's query helpers (see spatial/crew.py): each chunk of queries is a task for
-    any Dask worker. scheduler: as for `build_all`. Each worker builds its own trees of the mesh.
+def query_pool(scheduler: str, plan: Plan) -> Iterator[Callable[[Mesh], list[Helper]]]:
+    """Yields a function that creates a build's query helpers (see spatial/query_pool.py): each chunk of queries is a
+    task for any Dask worker. scheduler: as for `build_all`. Each worker builds its own trees of the mesh.
 
     Raises DeviceError as `build_all` does.
     """

@@ -77,7 +77,7 @@ def _here(request: BuildRequest, progress: Progress) -> Iterator[Outcome]:
 
     (job,) = request.jobs
     try:
-        with progress(job.mesh) as update, _crew(request) as helpers:
+        with progress(job.mesh) as update, _query_pool(request) as helpers:
             outcome = build_into(job.mesh, job.output, request.settings, update, helpers)
     except SdfError as error:
         if request.raises:
@@ -86,13 +86,13 @@ def _here(request: BuildRequest, progress: Progress) -> Iterator[Outcome]:
     yield outcome
 
 
-def _crew(request: BuildRequest) -> AbstractContextManager[Helpers | None]:
+def _query_pool(request: BuildRequest) -> AbstractContextManager[Helpers | None]:
     """Query helpers for a single mesh; None without a scheduler."""
     if request.scheduler is None:
         return nullcontext()
     from sdfcli.batch import cluster
 
-    return cluster.crew(request.scheduler, _plan(request, available_threads()))
+    return cluster.query_pool(request.scheduler, _plan(request, available_threads()))
 
 
 def _plan(request: BuildRequest, tasks: int) -> pool.Plan:

@@ -32,12 +32,12 @@ class Shown:
     low  lower bounds of the minimum distances so far, one per pose.
     """
 
-    def __init__(self, file: Path, mesh: str, field: Field, what: str, json: bool, quiet: bool) -> None:
-        """what: `pose` or `frame`, the results' unit."""
+    def __init__(self, file: Path, mesh: str, field: Field, unit: str, json: bool, quiet: bool) -> None:
+        """unit: `pose` or `frame`, the results' kind."""
         from sdfcli.field.stated_error import StatedError, is_unsigned
         from sdfcli.query.contacts import VERDICTS
 
-        self.file, self.mesh, self.field, self.what, self.json, self.quiet = file, mesh, field, what, json, quiet
+        self.file, self.mesh, self.field, self.unit, self.json, self.quiet = file, mesh, field, unit, json, quiet
         self.error, self.unsigned = StatedError.of(field), is_unsigned(field)
         self.low: list[float] = []
         self.counts = dict.fromkeys(VERDICTS, 0)
@@ -49,8 +49,8 @@ class Shown:
     def poses(self, first: int, count: int, found: Contacts) -> None:
         """Shows a line per pose. first: index of the first one; count: total number of poses."""
         self.manifolds.append(replace(found.manifold, pose=found.manifold.pose + first))
-        width = max(len(self.what), len(str(count - 1)))
-        rows = [{self.what: number, **row} for number, row in enumerate(_rows(found), first)]
+        width = max(len(self.unit), len(str(count - 1)))
+        rows = [{self.unit: number, **row} for number, row in enumerate(_rows(found), first)]
         for row in rows:  # all are counted, even if standard output is closed
             self.low.append(row["low"])
             self.counts[row["contact"]] += 1
@@ -61,13 +61,13 @@ class Shown:
         edge = line_width()
         with standard_output():
             if first == 0 and not self.json:
-                show(_fitting(f"{self.what:>{width}}  {HEADER[0]}", *HEADER[1:], edge=edge))
+                show(_fitting(f"{self.unit:>{width}}  {HEADER[0]}", *HEADER[1:], edge=edge))
             for row in rows:
                 if self.json:
                     print_json(row)
                 else:
                     numbers, *places = self._cells(row)
-                    show(_fitting(f"{row[self.what]:>{width}}  {numbers}", *places, edge=edge))
+                    show(_fitting(f"{row[self.unit]:>{width}}  {numbers}", *places, edge=edge))
 
     def path(self, found: FirstContact, count: int) -> None:
         """Stores the first contact on a path of `count` poses."""
@@ -114,7 +114,7 @@ class Shown:
             if margin is not None:
                 where = "" if output is None else f", in {output}"
                 rows.append(("contacts", f"{touched:,} triangles up to {margin:.3g}{where}"))
-            rows.append(("time", f"{took:.2f} s" + ("" if self.facts else f", {poses / took:,.0f} {self.what}s/s")))
+            rows.append(("time", f"{took:.2f} s" + ("" if self.facts else f", {poses / took:,.0f} {self.unit}s/s")))
             print_table(f"{self.mesh} in {self.file}", rows)
         if not self.quiet:
             for note in self._notes(encloses):
@@ -122,8 +122,8 @@ class Shown:
 
     def _pose_rows(self) -> list[tuple[str, str]]:
         counts = ", ".join(f"{count:,} {verdict}" for verdict, count in self.counts.items() if count)
-        nearest = f"{_distance(self.least)}, at {self.what} {self.least[self.what]}"
-        return [(f"{self.what}s", f"{len(self.low):,}: {counts}"), ("nearest", nearest)]
+        nearest = f"{_distance(self.least)}, at {self.unit} {self.least[self.unit]}"
+        return [(f"{self.unit}s", f"{len(self.low):,}: {counts}"), ("nearest", nearest)]
 
     def _path_rows(self) -> list[tuple[str, str]]:
         steps = ("steps", f"{self.facts['steps']:,}, the least of their bounds {self.low[0]:.5g}")
@@ -171,9 +171,9 @@ class Shown:
         # Without signs, a lower bound of 0 means that the mesh may cross the surface.
         below = sum(low < least or (self.unsigned and low == 0) for low in self.low)
         if below:
-            worst = f"{_distance(self.least)} at {self.what} {self.least[self.what]}"
+            worst = f"{_distance(self.least)} at {self.unit} {self.least[self.unit]}"
             raise CheckFailedError(
-                f"{self.mesh}: {below:,} of {len(self.low):,} {self.what}s may come nearer than {least:g}: {worst}"
+                f"{self.mesh}: {below:,} of {len(self.low):,} {self.unit}s may come nearer than {least:g}: {worst}"
             )
 
 

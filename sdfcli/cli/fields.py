@@ -82,11 +82,11 @@ class FrameRange:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def fields(self, update: Callable[[str], None], what: str) -> Iterator[tuple[int, Field]]:
-        """Yields each frame's index and field, read lazily. update: shows progress, prefixed by `what`."""
+    def fields(self, update: Callable[[str], None], title: str) -> Iterator[tuple[int, Field]]:
+        """Yields each frame's index and field, read lazily. update: shows progress, prefixed by `title`."""
         start = clock.perf_counter()
         for done, number in enumerate(self.numbers):
-            update(f"{what}: {pace(done, len(self), clock.perf_counter() - start)}")
+            update(f"{title}: {pace(done, len(self), clock.perf_counter() - start)}")
             yield number, self.sequence.at(number)
 
     def time(self, number: int) -> float:

@@ -220,14 +220,14 @@ def human_bytes(count: int) -> str:
     raise AssertionError
 
 
-def pace(done: int, total: int, seconds: float, what: str = "frames") -> str:
-    """Formats progress, as 12 of 240 frames, 3.1 frames/s, 1 min 14 s left. what: counted items, plural."""
-    words = f"{done} of {total} {what}"
+def pace(done: int, total: int, seconds: float, items: str = "frames") -> str:
+    """Formats progress, as 12 of 240 frames, 3.1 frames/s, 1 min 14 s left. items: their plural."""
+    words = f"{done} of {total} {items}"
     if not done or not seconds:
         return words
     left = round((total - done) * seconds / done)
     minutes, rate = f"{left // 60} min " if left >= 60 else "", done / seconds
-    return f"{words}, {rate:{'.2g' if rate < 99.5 else ',.0f'}} {what}/s, {minutes}{left % 60} s left"
+    return f"{words}, {rate:{'.2g' if rate < 99.5 else ',.0f'}} {items}/s, {minutes}{left % 60} s left"
 
 
 def error_text(value: float) -> str:

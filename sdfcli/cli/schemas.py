@@ -70,7 +70,7 @@ def keyed(keys: Keys) -> Json:
     }
 
 
-def told(kind: Json, words: str) -> Json:
+def described(kind: Json, words: str) -> Json:
     """A schema with a description."""
     return {**kind, "description": words}
 
@@ -88,123 +88,126 @@ THIN: Json = {
 }
 
 COMMON: dict[str, Json] = {
-    "input": told(TEXT, "first input file, as given"),
-    "output": told(TEXT, "output file; the first of several"),
-    "bytes": told(COUNT, "output size in bytes, header file included; for `info`, input size"),
-    "seconds": told(
+    "input": described(TEXT, "first input file, as given"),
+    "output": described(TEXT, "output file; the first of several"),
+    "bytes": described(COUNT, "output size in bytes, header file included; for `info`, input size"),
+    "seconds": described(
         {**by_name(AMOUNT), "properties": {"total": AMOUNT}, "required": ["total"]},
         "seconds: `total`, and per stage if there are stages",
     ),
-    "device": told(TEXT, "`cpu` or `cuda:0`; several comma-separated"),
-    "triangles": told(COUNT, "mesh triangles"),
-    "vertices": told(COUNT, "mesh vertices"),
-    "leaves": told(COUNT, "octree leaves"),
-    "corners": told(COUNT, "distinct corners of octree leaves"),
-    "verdict": told(one_of(*VERDICTS[:-1]), "certainty of the mesh's inside"),
-    "sign": told(one_of(*(sign for sign in SIGNS if sign != "auto")), "sign [method](../concepts/sign.md)"),
-    "sign_reason": told(TEXT, "reason for that method"),
-    "sign_confidence": told(
+    "device": described(TEXT, "`cpu` or `cuda:0`; several comma-separated"),
+    "triangles": described(COUNT, "mesh triangles"),
+    "vertices": described(COUNT, "mesh vertices"),
+    "leaves": described(COUNT, "octree leaves"),
+    "corners": described(COUNT, "distinct corners of octree leaves"),
+    "verdict": described(one_of(*VERDICTS[:-1]), "certainty of the mesh's inside"),
+    "sign": described(one_of(*(sign for sign in SIGNS if sign != "auto")), "sign [method](../concepts/sign.md)"),
+    "sign_reason": described(TEXT, "reason for that method"),
+    "sign_confidence": described(
         or_null(SHARE),
         "share of points near the surface with a certain sign; null without signs",
     ),
-    "sheets": told(SHEETS, "wall thickness, and lost walls and gaps: [its keys](file.md#info)"),
-    "tolerance": told(NUMBER, "maximum allowed error"),
-    "max_error": told(ERROR.schema, "largest measured error"),
-    "rms_error": told(ERROR.schema, "root mean square of the measured errors"),
-    "content_sha256": told(SHA256, "[checksum](file.md#checksums) of the field's data"),
+    "sheets": described(SHEETS, "wall thickness, and lost walls and gaps: [its keys](file.md#info)"),
+    "tolerance": described(NUMBER, "maximum allowed error"),
+    "max_error": described(ERROR.schema, "largest measured error"),
+    "rms_error": described(ERROR.schema, "root mean square of the measured errors"),
+    "content_sha256": described(SHA256, "[checksum](file.md#checksums) of the field's data"),
 }
 """Keys shared by several outputs, with the same meaning everywhere."""
 
-HEALTH = told(as_json_schema(INFO["mesh"]), "the mesh as read: [its keys](file.md#info)")
-PARAMETERS = told(as_json_schema(INFO["parameters"]), "build options: [its keys](file.md#info)")
+HEALTH = described(as_json_schema(INFO["mesh"]), "the mesh as read: [its keys](file.md#info)")
+PARAMETERS = described(as_json_schema(INFO["parameters"]), "build options: [its keys](file.md#info)")
 STATED: dict[str, Json] = {
-    "verdict": told(as_json_schema(INFO["verdict"]), "`good`, `usable` or `doubtful`"),
+    "verdict": described(as_json_schema(INFO["verdict"]), "`good`, `usable` or `doubtful`"),
     **pick(COMMON, "sign", "sign_reason", "sign_confidence", "sheets"),
-    "depth": told(as_json_schema(INFO["depth"]), "finest level used"),
-    "jump_leaves": told(COUNT, "leaves in which the sign jumps, at a closed hole"),
+    "depth": described(as_json_schema(INFO["depth"]), "finest level used"),
+    "jump_leaves": described(COUNT, "leaves in which the sign jumps, at a closed hole"),
     **pick(COMMON, "max_error", "rms_error"),
-    "error_limit": told(
+    "error_limit": described(
         as_json_schema(INFO["error_limit"]),
         "why the tolerance is missed: `depth`, `samples` or `triangles`; null if it is kept",
     ),
 }
 WRITTEN = pick(COMMON, "input", "output", "bytes", "seconds")
 CUBE: dict[str, Json] = {
-    "domain_origin": told(listed(NUMBER, 3), "lower corner of the domain cube"),
-    "domain_length": told(NUMBER, "edge of the domain cube"),
+    "domain_origin": described(listed(NUMBER, 3), "lower corner of the domain cube"),
+    "domain_length": described(NUMBER, "edge of the domain cube"),
 }
 FRAME: dict[str, Json] = {
-    "frame": told(COUNT, "frame index in the sequence, from 0"),
-    "time": told(NUMBER, "the frame's time, in seconds"),
+    "frame": described(COUNT, "frame index in the sequence, from 0"),
+    "time": described(NUMBER, "the frame's time, in seconds"),
 }
-FRAMES = {"frames": told(COUNT, "frame count")}
-KEPT = {"kept": told(COUNT, "frames stored by an interrupted run")}
-FAULT = {"error": told(TEXT, "error message, one line")}
+FRAMES = {"frames": described(COUNT, "frame count")}
+KEPT = {"kept": described(COUNT, "frames stored by an interrupted run")}
+FAULT = {"error": described(TEXT, "error message, one line")}
 VECTOR = listed(NUMBER, 3)
 SIGNS_VERDICTS: dict[str, Json] = {
-    "signs": told(by_name(COUNT), "frame count by sign"),
-    "verdicts": told(by_name(COUNT), "frame count by verdict"),
+    "signs": described(by_name(COUNT), "frame count by sign"),
+    "verdicts": described(by_name(COUNT), "frame count by verdict"),
 }
 
 CONTACT: dict[str, Json] = {
-    "contact": told(
+    "contact": described(
         one_of("clear", "touching", "penetrating"), "contact verdict; `touching` if the bounds do not decide"
     ),
-    "distance": told(NUMBER, "the mesh's minimum distance in the field"),
-    "low": told(NUMBER, "lower bound of the true minimum distance"),
-    "high": told(NUMBER, "upper bound of the true minimum distance"),
-    "triangle": told(COUNT, "triangle at that distance, in the mesh file's order, from 0"),
-    "point": told(VECTOR, "point at that distance, in the field's frame"),
-    "normal": told(VECTOR, "unit normal, the direction out of the field's solid"),
+    "distance": described(NUMBER, "the mesh's minimum distance in the field"),
+    "low": described(NUMBER, "lower bound of the true minimum distance"),
+    "high": described(NUMBER, "upper bound of the true minimum distance"),
+    "triangle": described(COUNT, "triangle at that distance, in the mesh file's order, from 0"),
+    "point": described(VECTOR, "point at that distance, in the field's frame"),
+    "normal": described(VECTOR, "unit normal, the direction out of the field's solid"),
 }
-NOTES = told(listed(TEXT), "parts of the file skipped or reinterpreted, and library warnings")
+NOTES = described(listed(TEXT), "parts of the file skipped or reinterpreted, and library warnings")
 
 POSE: dict[str, Json] = {
-    "pose?": told(COUNT, "pose index, from 0; replaced by `frame` for a mesh in frames"),
+    "pose?": described(COUNT, "pose index, from 0; replaced by `frame` for a mesh in frames"),
     "frame?": FRAME["frame"],
 }
 COLLIDE: dict[str, Json] = {
     **pick(COMMON, "input", "seconds"),
     "output?": COMMON["output"],
-    "posed": told(TEXT, "the mesh, the folder, or the first of several meshes and the count of the others"),
-    "signed": told(YES_OR_NO, "whether the field has signs; without them nothing is penetrating"),
-    "posed_encloses": told(
+    "posed": described(TEXT, "the mesh, the folder, or the first of several meshes and the count of the others"),
+    "signed": described(YES_OR_NO, "whether the field has signs; without them nothing is penetrating"),
+    "posed_encloses": described(
         or_null(YES_OR_NO),
         "whether the mesh has an inside that may contain parts of the field's solid; null if no pose needed this",
     ),
-    "stated_error": told(AMOUNT, "the field's stated error within `stated_band` of the surface, in its units"),
-    "stated_band": told(AMOUNT, "distance from the surface up to which `stated_error` holds"),
-    "poses": told(COUNT, "pose count"),
-    "margin?": told(NUMBER, "maximum distance of contact triangles; with `--margin` or `--contacts`"),
-    "contacts?": told(COUNT, "contact triangle count; with `margin`"),
+    "stated_error": described(AMOUNT, "the field's stated error within `stated_band` of the surface, in its units"),
+    "stated_band": described(AMOUNT, "distance from the surface up to which `stated_error` holds"),
+    "poses": described(COUNT, "pose count"),
+    "margin?": described(NUMBER, "maximum distance of contact triangles; with `--margin` or `--contacts`"),
+    "contacts?": described(COUNT, "contact triangle count; with `margin`"),
 }
 
 SURFACE: dict[str, Json] = {
     **pick(COMMON, "input", "output", "bytes", "seconds", "device"),
-    "iso": told(NUMBER, "iso value: a distance, or a volume's value"),
-    "cells": told(listed(COUNT, 3), "grid cells along x, y, z"),
-    "triangles": told(COUNT, "surface triangles"),
-    "vertices": told(COUNT, "surface vertices"),
-    "closed": told(YES_OR_NO, "whether the surface is closed; false if it reaches the grid's border"),
+    "iso": described(NUMBER, "iso value: a distance, or a volume's value"),
+    "cells": described(listed(COUNT, 3), "grid cells along x, y, z"),
+    "triangles": described(COUNT, "surface triangles"),
+    "vertices": described(COUNT, "surface vertices"),
+    "closed": described(YES_OR_NO, "whether the surface is closed; false if it reaches the grid's border"),
 }
 PICTURE: dict[str, Json] = {
     **WRITTEN,
-    "width": told(COUNT, "picture width in pixels"),
-    "height": told(COUNT, "picture height in pixels"),
+    "width": described(COUNT, "picture width in pixels"),
+    "height": described(COUNT, "picture height in pixels"),
 }
-VIEW: dict[str, Json] = {"view": told(TEXT, "view direction, as given"), "up": told(TEXT, "up axis")}
-PLANE: dict[str, Json] = {"axis": told(one_of("x", "y", "z"), "the plane's normal"), "at": told(NUMBER, "its position")}
+VIEW: dict[str, Json] = {"view": described(TEXT, "view direction, as given"), "up": described(TEXT, "up axis")}
+PLANE: dict[str, Json] = {
+    "axis": described(one_of("x", "y", "z"), "the plane's normal"),
+    "at": described(NUMBER, "its position"),
+}
 GUEST: dict[str, Json] = {
-    "posed": told(TEXT, "the mesh of `--mesh`"),
-    "margin": told(NUMBER, "maximum distance of contact triangles; with `--margin`"),
-    "contacts": told(COUNT, "contact triangle count; with `--margin`"),
+    "posed": described(TEXT, "the mesh of `--mesh`"),
+    "margin": described(NUMBER, "maximum distance of contact triangles; with `--margin`"),
+    "contacts": described(COUNT, "contact triangle count; with `--margin`"),
 }
-MOVING: dict[str, Json] = {**FRAMES, "lasts": told(NUMBER, "duration of one loop, in seconds")}
+MOVING: dict[str, Json] = {**FRAMES, "lasts": described(NUMBER, "duration of one loop, in seconds")}
 
 
 def rows(keys: Keys, words: str) -> dict[str, Json]:
     """Schema entry `rows`: a list of objects with these keys."""
-    return {"rows": told(listed(keyed(keys)), words)}
+    return {"rows": described(listed(keyed(keys)), words)}
 
 
 OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
@@ -212,15 +215,17 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
         "A line per field that was built or exists.",
         {
             **pick(COMMON, "input", "output", "bytes", "seconds?", "device?"),
-            "status": told(one_of("ok", "skipped"), "`skipped` fields have no `seconds`, `device`, `previous_used`"),
-            "exit_code": told(one_of(0), "exit code of this mesh's build"),
+            "status": described(
+                one_of("ok", "skipped"), "`skipped` fields have no `seconds`, `device`, `previous_used`"
+            ),
+            "exit_code": described(one_of(0), "exit code of this mesh's build"),
             "triangles": COMMON["triangles"],
             "vertices": COMMON["vertices"],
-            "watertight": told(YES_OR_NO, "whether the mesh has no open edges"),
+            "watertight": described(YES_OR_NO, "whether the mesh has no open edges"),
             "health": HEALTH,
-            "octree": told(as_json_schema(INFO["parameters"])["properties"]["octree"], "`adaptive` or `bvh`"),
+            "octree": described(as_json_schema(INFO["parameters"])["properties"]["octree"], "`adaptive` or `bvh`"),
             "tolerance": COMMON["tolerance"],
-            "unit?": told(
+            "unit?": described(
                 NUMBER,
                 "with `--unit` or `--max-error`: the length to which `tolerance` and errors are relative, in the "
                 "mesh's units",
@@ -228,7 +233,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
             **STATED,
             **pick(COMMON, "leaves", "corners", "content_sha256"),
             "notes": NOTES,
-            "previous_used?": told(
+            "previous_used?": described(
                 YES_OR_NO, "whether the field of `--previous` was used: its mesh has the same triangle count"
             ),
         },
@@ -237,9 +242,9 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
         "A line per mesh without a field; also with `--dry-run`.",
         {
             "input": COMMON["input"],
-            "output": told(or_null(TEXT), "output file, not written; null with `--dry-run`"),
-            "status": told(one_of("failed"), "`failed`"),
-            "exit_code": told(one_of(*list(EXIT_CODES)[1:]), "exit code of this mesh's build"),
+            "output": described(or_null(TEXT), "output file, not written; null with `--dry-run`"),
+            "status": described(one_of("failed"), "`failed`"),
+            "exit_code": described(one_of(*list(EXIT_CODES)[1:]), "exit code of this mesh's build"),
             **FAULT,
         },
     ),
@@ -247,34 +252,36 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
         "A line per mesh; all values are estimates.",
         {
             **pick(COMMON, "input", "leaves", "seconds", "device"),
-            "status": told(one_of("ok", "too large"), "`ok` if `fits`, else `too large`"),
-            "memory_bytes": told(INTEGER, "the build's memory"),
-            "file_bytes": told(INTEGER, "field file size"),
-            "limit_bytes": told(INTEGER, "memory limit"),
-            "free_bytes": told(INTEGER, "free memory"),
-            "scratch_bytes": told(INTEGER, "free space for scratch files, or free host memory for a GPU; 0: not used"),
-            "fits": told(YES_OR_NO, "whether `memory_bytes` is within `limit_bytes` or `scratch_bytes`"),
+            "status": described(one_of("ok", "too large"), "`ok` if `fits`, else `too large`"),
+            "memory_bytes": described(INTEGER, "the build's memory"),
+            "file_bytes": described(INTEGER, "field file size"),
+            "limit_bytes": described(INTEGER, "memory limit"),
+            "free_bytes": described(INTEGER, "free memory"),
+            "scratch_bytes": described(
+                INTEGER, "free space for scratch files, or free host memory for a GPU; 0: not used"
+            ),
+            "fits": described(YES_OR_NO, "whether `memory_bytes` is within `limit_bytes` or `scratch_bytes`"),
         },
     ),
     "sequence, a frame": (
         "A line per frame, as soon as it is stored.",
         {
-            "index": told(COUNT, "frame index, from 0"),
+            "index": described(COUNT, "frame index, from 0"),
             "time": FRAME["time"],
-            "input": told(TEXT, "the frame's file; for an array, its name and the frame index"),
-            "coherent": told(
+            "input": described(TEXT, "the frame's file; for an array, its name and the frame index"),
+            "coherent": described(
                 or_null(YES_OR_NO),
                 "whether the build reused the previous frame; null for a frame stored by an interrupted run",
             ),
-            "motion": told(
+            "motion": described(
                 or_null(NUMBER),
                 "largest distance of a vertex from its place in the frame before; null for the first frame, and where "
                 "the faces are others",
             ),
             **pick(COMMON, "sign", "sign_reason", "verdict", "max_error", "leaves", "corners", "content_sha256"),
-            "bytes": told(COUNT, "the frame's size in the file"),
-            "device": told(or_null(TEXT), "as above; null for a frame stored by an interrupted run"),
-            "seconds": told(or_null(COMMON["seconds"]), "as above; null for a frame stored by an interrupted run"),
+            "bytes": described(COUNT, "the frame's size in the file"),
+            "device": described(or_null(TEXT), "as above; null for a frame stored by an interrupted run"),
+            "seconds": described(or_null(COMMON["seconds"]), "as above; null for a frame stored by an interrupted run"),
         },
     ),
     "sequence": (
@@ -283,30 +290,32 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
             **WRITTEN,
             **FRAMES,
             **KEPT,
-            "coherent_frames": told(COUNT, "frames whose build reused the previous frame"),
-            "motion": told(
+            "coherent_frames": described(COUNT, "frames whose build reused the previous frame"),
+            "motion": described(
                 or_null(NUMBER),
                 "largest of all frames' motions; null if one is unknown, or for a single frame",
             ),
             "parameters": PARAMETERS,
-            "max_error": told(NUMBER, "largest error of all frames, as a fraction of the unit"),
+            "max_error": described(NUMBER, "largest error of all frames, as a fraction of the unit"),
             **SIGNS_VERDICTS,
-            "content_sha256": told(SHA256, "[checksum](file.md#sequences) of times, motions and the frames' fields"),
-            "leaves": told(COUNT, "of all frames together"),
-            "frames_per_second": told(NUMBER, "built frames per second of the whole run"),
+            "content_sha256": described(
+                SHA256, "[checksum](file.md#sequences) of times, motions and the frames' fields"
+            ),
+            "leaves": described(COUNT, "of all frames together"),
+            "frames_per_second": described(NUMBER, "built frames per second of the whole run"),
         },
     ),
     "check": (
         "A line per usable mesh.",
         {
             **pick(COMMON, "input", "triangles", "vertices", "verdict", "sign", "sign_reason", "sign_confidence"),
-            "sheets": told(
+            "sheets": described(
                 THIN, "wall thickness, and walls and gaps that a build would lose: [its keys](file.md#info)"
             ),
-            "watertight": told(YES_OR_NO, "whether the mesh has no open edges"),
-            "oriented": told(YES_OR_NO, "whether all faces are consistently oriented"),
+            "watertight": described(YES_OR_NO, "whether the mesh has no open edges"),
+            "oriented": described(YES_OR_NO, "whether all faces are consistently oriented"),
             **{
-                name: told(COUNT, name.replace("_", " "))
+                name: described(COUNT, name.replace("_", " "))
                 for name in (
                     "shells",
                     "inverted_shells",
@@ -318,12 +327,12 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
                     "crossing_faces",
                 )
             },
-            "diagonal": told(NUMBER, "diagonal of the bounding box"),
-            "size": told(VECTOR, "edges of the bounding box"),
-            "lowest": told(VECTOR, "lower corner of the bounding box"),
-            "units": told(or_null(TEXT), "length unit given in the file; null if none"),
+            "diagonal": described(NUMBER, "diagonal of the bounding box"),
+            "size": described(VECTOR, "edges of the bounding box"),
+            "lowest": described(VECTOR, "lower corner of the bounding box"),
+            "units": described(or_null(TEXT), "length unit given in the file; null if none"),
             "notes": NOTES,
-            "findings": told(
+            "findings": described(
                 listed(keyed({"what": TEXT, "then": TEXT})), "faults (`what`), and their treatment in a build (`then`)"
             ),
         },
@@ -332,7 +341,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
         "A line per unusable mesh.",
         {
             "input": COMMON["input"],
-            "verdict": told(one_of(VERDICTS[-1]), f"`{VERDICTS[-1]}`"),
+            "verdict": described(one_of(VERDICTS[-1]), f"`{VERDICTS[-1]}`"),
             **FAULT,
         },
     ),
@@ -345,7 +354,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
             "mesh?": HEALTH,
             "parameters?": PARAMETERS,
             **{f"{name}?": kind for name, kind in STATED.items()},
-            "causes?": told(
+            "causes?": described(
                 keyed(dict.fromkeys((*(cause.name.lower() for cause in Cause), "jump"), COUNT)),
                 "with `--why`: leaf counts by [cause](file.md#causes); `jump`: leaves among them left coarse at a sign "
                 "jump",
@@ -358,54 +367,56 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
             **pick(COMMON, "input", "bytes"),
             **CUBE,
             **FRAMES,
-            "times": told(listed(NUMBER), "frame times in seconds"),
-            "motions": told(
+            "times": described(listed(NUMBER), "frame times in seconds"),
+            "motions": described(
                 listed(or_null(NUMBER)),
                 "largest distance of a vertex from its place in the frame before; null for the first frame, and where "
                 "the faces are others",
             ),
-            "parameters": told(PARAMETERS, "build options, with all frames' `domain` and `unit`"),
-            "max_error": told(NUMBER, "largest error of all frames, as a fraction of that unit"),
+            "parameters": described(PARAMETERS, "build options, with all frames' `domain` and `unit`"),
+            "max_error": described(NUMBER, "largest error of all frames, as a fraction of that unit"),
             **SIGNS_VERDICTS,
-            "content_sha256": told(SHA256, "[checksum](file.md#sequences) of times, motions and the frames' fields"),
+            "content_sha256": described(
+                SHA256, "[checksum](file.md#sequences) of times, motions and the frames' fields"
+            ),
         },
     ),
     "query, a point": (
         "A line per point, with a key per [column](commands/query.md).",
         {
-            "distance": told(NUMBER, "signed distance, negative inside"),
-            **{f"g{axis}?": told(NUMBER, "gradient; with `--gradient`") for axis in "xyz"},
-            **{f"nearest_{axis}?": told(NUMBER, "nearest point; with `--nearest`") for axis in "xyz"},
-            "triangle?": told(COUNT, "nearest triangle, from 0, in the mesh file's order; with `--nearest`"),
-            "nearest_triangles?": told(
+            "distance": described(NUMBER, "signed distance, negative inside"),
+            **{f"g{axis}?": described(NUMBER, "gradient; with `--gradient`") for axis in "xyz"},
+            **{f"nearest_{axis}?": described(NUMBER, "nearest point; with `--nearest`") for axis in "xyz"},
+            "triangle?": described(COUNT, "nearest triangle, from 0, in the mesh file's order; with `--nearest`"),
+            "nearest_triangles?": described(
                 listed(COUNT), "with `-k`: nearest triangles, from 0; fewer than K if the mesh has fewer"
             ),
-            "nearest_distances?": told(listed(AMOUNT), "with `-k`: their distances, unsigned"),
+            "nearest_distances?": described(listed(AMOUNT), "with `-k`: their distances, unsigned"),
         },
     ),
     "query": (
         "With `-o`.",
-        {**WRITTEN, "count": told(COUNT, "point count"), "columns": told(listed(TEXT), "column names")},
+        {**WRITTEN, "count": described(COUNT, "point count"), "columns": described(listed(TEXT), "column names")},
     ),
     "collide, a pose": ("A line per pose.", {**POSE, **CONTACT}),
     "collide": (
         "The last line, for all poses.",
         {
             **COLLIDE,
-            "clear": told(COUNT, "clear poses"),
-            "touching": told(COUNT, "touching poses"),
-            "penetrating": told(COUNT, "penetrating poses"),
-            "least": told(keyed({**POSE, **CONTACT}), "the line with the smallest lower bound"),
-            "poses_per_second": told(NUMBER, "poses per second of the whole run"),
+            "clear": described(COUNT, "clear poses"),
+            "touching": described(COUNT, "touching poses"),
+            "penetrating": described(COUNT, "penetrating poses"),
+            "least": described(keyed({**POSE, **CONTACT}), "the line with the smallest lower bound"),
+            "poses_per_second": described(NUMBER, "poses per second of the whole run"),
         },
     ),
     "collide --path": (
         "One line.",
         {
             **COLLIDE,
-            "first_contact": told(or_null(NUMBER), "time of first contact, in poses; null if the path is clear"),
-            "steps": told(COUNT, "number of poses tested, up to that time"),
-            "matrix?": told(
+            "first_contact": described(or_null(NUMBER), "time of first contact, in poses; null if the path is clear"),
+            "steps": described(COUNT, "number of poses tested, up to that time"),
+            "matrix?": described(
                 listed(listed(NUMBER, 4), 4), "pose matrix at first contact; only with a contact, like the keys below"
             ),
             **{f"{name}?": kind for name, kind in CONTACT.items()},
@@ -433,9 +444,9 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
         "To a regular grid.",
         {
             **WRITTEN,
-            "shape": told(listed(COUNT, 3), "grid points along x, y, z"),
-            "origin": told(VECTOR, "position of the first grid point"),
-            "spacing": told(NUMBER, "distance between grid points"),
+            "shape": described(listed(COUNT, 3), "grid points along x, y, z"),
+            "origin": described(VECTOR, "position of the first grid point"),
+            "spacing": described(NUMBER, "distance between grid points"),
         },
     ),
     "export to .vtkhdf": ("A field.", {**WRITTEN, **pick(COMMON, "leaves", "corners")}),
@@ -444,38 +455,38 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
         {
             **WRITTEN,
             **FRAMES,
-            "leaves": told(COUNT, "of all frames together"),
-            "corners": told(COUNT, "of all frames together"),
+            "leaves": described(COUNT, "of all frames together"),
+            "corners": described(COUNT, "of all frames together"),
         },
     ),
     "export --samples": (
         "For DeepSDF.",
-        {**WRITTEN, "pos": told(COUNT, "samples outside"), "neg": told(COUNT, "samples inside")},
+        {**WRITTEN, "pos": described(COUNT, "samples outside"), "neg": described(COUNT, "samples inside")},
     ),
     "verify": (
         "One line.",
         {
             **pick(COMMON, "input", "tolerance", "max_error"),
-            "reference": told(TEXT, "the mesh of `--mesh`"),
-            "same_mesh": told(YES_OR_NO, "whether the field was built from this mesh"),
-            "passed": told(YES_OR_NO, "whether the error is within the tolerance"),
+            "reference": described(TEXT, "the mesh of `--mesh`"),
+            "same_mesh": described(YES_OR_NO, "whether the field was built from this mesh"),
+            "passed": described(YES_OR_NO, "whether the error is within the tolerance"),
             "notes": NOTES,
-            "regions": told(
+            "regions": described(
                 by_name(
                     keyed(
                         {
                             "samples": COUNT,
                             "max_error": AMOUNT,
                             "rms_error": AMOUNT,
-                            "jumps": told(COUNT, "points left out"),
-                            "cell": told(AMOUNT, "the largest leaf"),
+                            "jumps": described(COUNT, "points left out"),
+                            "cell": described(AMOUNT, "the largest leaf"),
                         }
                     )
                 ),
                 "by `near`, `band` and `everywhere`: `samples`, `max_error`, `rms_error`, `jumps` (points left out) "
                 "and `cell` (the largest leaf)",
             ),
-            "turned": told(
+            "turned": described(
                 listed(keyed({"faces": COUNT, "at": listed(NUMBER, 3), "winding": NUMBER, "confirmed": YES_OR_NO})),
                 "shells that the build turned: `faces` (count), a point `at` one face, the smallest `winding` number "
                 "in front of it in the mesh as given, and `confirmed`: whether that is negative",
@@ -486,17 +497,17 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
 """Core outputs: when each is printed, and its keys. The first word of a name is the command."""
 
 VERSION = {
-    "schema_version": told(
+    "schema_version": described(
         {"const": SCHEMA_VERSION},
         f"{SCHEMA_VERSION}: incremented if a key is removed or changes type or meaning; not if one is added",
     )
 }
 ATTRIBUTES: dict[str, Json] = {
-    "tool_version": told(TEXT, "sdfcli version that wrote the file"),
-    "domain_origin": told(VECTOR, "lower corner x, y, z of the domain, in the mesh's units"),
-    "domain_length": told({"type": "number", "exclusiveMinimum": 0}, "domain edge, in the mesh's units"),
-    "content_sha256": told(SHA256, "checksum of the data"),
-    "attributes_sha256": told(SHA256, "checksum of the other attributes"),
+    "tool_version": described(TEXT, "sdfcli version that wrote the file"),
+    "domain_origin": described(VECTOR, "lower corner x, y, z of the domain, in the mesh's units"),
+    "domain_length": described({"type": "number", "exclusiveMinimum": 0}, "domain edge, in the mesh's units"),
+    "content_sha256": described(SHA256, "checksum of the data"),
+    "attributes_sha256": described(SHA256, "checksum of the other attributes"),
 }
 
 
@@ -508,19 +519,19 @@ FILES: dict[str, tuple[str, dict[str, Json]]] = {
     "field": (
         "Attributes of a field file's root, and of a sequence frame's group.",
         {
-            "format": told(one_of(FORMAT), "file kind"),
-            "format_version": told(one_of(FORMAT_VERSION), "see [versions](file.md#versions)"),
+            "format": described(one_of(FORMAT), "file kind"),
+            "format_version": described(one_of(FORMAT_VERSION), "see [versions](file.md#versions)"),
             **ATTRIBUTES,
-            "lattice_bits": told(one_of(LATTICE_BITS), "the domain's edge is 2^20 lattice steps"),
-            "units": told(one_of("those of the mesh"), "the mesh's units, not scaled"),
-            "sign_convention": told(one_of("negative inside"), "sign of distances"),
-            "nearest_sha256?": told(SHA256, "checksum of the dataset `nearest`, if present"),
-            "leaf_cause_sha256?": told(SHA256, "checksum of the dataset `leaf_cause`, if present"),
-            "distance_step?": told(
+            "lattice_bits": described(one_of(LATTICE_BITS), "the domain's edge is 2^20 lattice steps"),
+            "units": described(one_of("those of the mesh"), "the mesh's units, not scaled"),
+            "sign_convention": described(one_of("negative inside"), "sign of distances"),
+            "nearest_sha256?": described(SHA256, "checksum of the dataset `nearest`, if present"),
+            "leaf_cause_sha256?": described(SHA256, "checksum of the dataset `leaf_cause`, if present"),
+            "distance_step?": described(
                 {"type": "number", "exclusiveMinimum": 0}, "quantisation step; with the dataset `residual`"
             ),
-            "distance_parts?": told(one_of(*PARTS), "with the dataset `residual_part`"),
-            "info": told(
+            "distance_parts?": described(one_of(*PARTS), "with the dataset `residual_part`"),
+            "info": described(
                 _in_text(as_json_schema(INFO)), "JSON: the build's parameters and results, see [info](file.md#info)"
             ),
         },
@@ -528,12 +539,12 @@ FILES: dict[str, tuple[str, dict[str, Json]]] = {
     "sequence": (
         "Attributes of a sequence file's root.",
         {
-            "format": told(one_of(SEQUENCE), "file kind"),
-            "format_version": told(one_of(SEQUENCE_VERSION), "see [sequences](file.md#sequences)"),
+            "format": described(one_of(SEQUENCE), "file kind"),
+            "format_version": described(one_of(SEQUENCE_VERSION), "see [sequences](file.md#sequences)"),
             **ATTRIBUTES,
-            "frames": told({"type": "integer", "minimum": 1, "maximum": MOST_FRAMES}, "frame count"),
-            "units": told(one_of("those of the mesh; seconds"), "the mesh's units, not scaled, and seconds"),
-            "info": told(
+            "frames": described({"type": "integer", "minimum": 1, "maximum": MOST_FRAMES}, "frame count"),
+            "units": described(one_of("those of the mesh; seconds"), "the mesh's units, not scaled, and seconds"),
+            "info": described(
                 _in_text(keyed({"parameters": PARAMETERS, "max_error": NUMBER, **SIGNS_VERDICTS})),
                 "JSON: the build's parameters and results",
             ),

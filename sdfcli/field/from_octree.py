@@ -27,7 +27,7 @@ def field_of(
     if not keep_nearest:
         del arrays["nearest"]
     names = sorted(arrays, key=KEPT.count)
-    copy = backend.to_host_beside if beside else backend.to_host_at_once
+    copy = backend.to_host_async if beside else backend.to_host_now
     copies, wait = copy([arrays[name] for name in names])
     on_host: dict[str, Any] = dict(zip(names, copies, strict=True))
     steps = on_host.pop("steps", None)

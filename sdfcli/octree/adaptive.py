@@ -66,7 +66,7 @@ class Growth:
         thin = limits.thin if scene.signed else 0.0
         depth = max(limits.depth, limits.thin_depth) if thin else limits.depth
         self.backend, self.sample = scene.backend, Sample(sample)
-        visited = spare(limits.most_memory) if self.sample.whole and scene.index.asked_by_kernels else 0
+        visited = spare(limits.most_memory) if self.sample.whole and scene.index.kernel_tree else 0
         gradients = GRADIENTS if limits.most_memory is None else min(GRADIENTS, limits.most_memory // LEAST_SHARE)
         together = most_piece(scene.backend, limits.most_memory)
         self.octree = Octree(scene.backend, depth, scene.signer.caps is not None, visited, gradients, together)
@@ -211,7 +211,7 @@ class Growth:
         below.cells.extend(8 * len(cells))
         split = {"first": first, "cells": cells, "own": own.args, "below": below.args}
         self.backend.run("sdf_octree_children", len(cells), **split)
-        self.backend.run("sdf_octree_beside", 27 * len(cells), **split)
+        self.backend.run("sdf_octree_link_children", 27 * len(cells), **split)
         if self._consider(level + 1, 8 * first):
             self._pending.add(level + 1)
         return True

@@ -118,10 +118,10 @@ def run_ahead(
         around = xp.unique(octree.neighbours(level, front))
         around = around[around < OUTSIDE]
         around = around[(own.cells.state[around] == OPENED) & ~requested[around]]
-        wish = xp.zeros(own.cells.count, np.uint8)
+        verdict = xp.zeros(own.cells.count, np.uint8)
         rows, marginal = own.cells.row[around], MARGINAL * criteria.tolerance
-        criteria.test(level, len(rows), rows=rows, marks=wish, tolerance=marginal)
-        front = backend.compact(_for_tolerance(wish).view(np.uint8))[0]
+        criteria.test(level, len(rows), rows=rows, marks=verdict, tolerance=marginal)
+        front = backend.compact(_for_tolerance(verdict).view(np.uint8))[0]
         if len(front) == 0:
             break
         requested[front] = True

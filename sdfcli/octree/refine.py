@@ -70,10 +70,10 @@ class Criteria:
         """New cells (k,) uint32, from index `first`, to open: tested by their corners and, if undecided, their
         centre."""
         backend, xp = self.octree.backend, self.octree.backend.xp
-        wish = xp.empty(self.octree.levels[level].cells.count - first, np.uint8)
-        shared: dict[str, Any] = {**self.octree.place(level), **self.args, "first": first, "wish": wish}
-        backend.run("sdf_octree_screen", len(wish), thin_only=int(level >= self.depth), **shared)
-        opened, probed = backend.compact(wish, PROBE, first)
+        verdict = xp.empty(self.octree.levels[level].cells.count - first, np.uint8)
+        shared: dict[str, Any] = {**self.octree.place(level), **self.args, "first": first, "verdict": verdict}
+        backend.run("sdf_octree_screen", len(verdict), thin_only=int(level >= self.depth), **shared)
+        opened, probed = backend.compact(verdict, PROBE, first)
         if len(probed) == 0:
             return opened
         piece = self.octree.piece(len(probed))
@@ -84,14 +84,16 @@ class Criteria:
             backend.run("sdf_octree_probe", len(cells), cells=cells, position=position, seed=seed, **probe)
             distance, _ = self.distances.nearest(position, seed)
             backend.run("sdf_octree_probed", len(cells), cells=cells, centre=distance, **shared)
-        return backend.compact(wish, first=first)[0]
+        return backend.compact(verdict, first=first)[0]
 
     def by_neighbours(self, level: int, first: int) -> Array:
         """New cells (k,) uint32, from index `first`, to open: tested by points of their opened neighbours."""
         backend = self.octree.backend
-        wish = backend.xp.empty(self.octree.levels[level].cells.count - first, np.uint8)
-        backend.run("sdf_octree_peek", len(wish), first=first, wish=wish, **self.octree.place(level), **self.args)
-        return backend.compact(wish, first=first)[0]
+        verdict = backend.xp.empty(self.octree.levels[level].cells.count - first, np.uint8)
+        backend.run(
+            "sdf_octree_peek", len(verdict), first=first, verdict=verdict, **self.octree.place(level), **self.args
+        )
+        return backend.compact(verdict, first=first)[0]
 
     def test(
         self,

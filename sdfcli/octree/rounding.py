@@ -33,7 +33,7 @@ def fine_points(octree: Octree, criteria: Criteria, step: float) -> tuple[Array 
     for on_surface in (0, 1):
         before, fine = fine, octree.backend.copied(fine)
         beside = {"distance": octree.points.signed, "on_surface": on_surface, "before": before, "fine": fine}
-        run("sdf_octree_beside_sheets", cells, octree=levels, **beside)
+        run("sdf_octree_sheet_neighbours", cells, octree=levels, **beside)
     return fine, parts
 
 

@@ -26,12 +26,12 @@ SPARE_BYTES, SPARE_SHARE = 2 * (12 * (8 * 8 + OPENED_SHARE * 148) + OPENED_SHARE
 the minimum."""
 WARPS = 1 << 13
 """Maximum warps that a GPU runs concurrently."""
-WIDE, LONE, WOUND, WOUND_AHEAD = 16, 16, 8, 1
+WIDE, SINGLE_PER_WARP, WINDINGS_PER_WARP, WINDINGS_AHEAD = 16, 16, 8, 1
 """A level's new cells per kernel thread, queries per warp, and winding numbers per warp from which separate launches,
 with more threads, are faster. Launches for points follow each launch of visits and check on the device whether any
-exist, as the host would react too late. WOUND_AHEAD: maximum points per two warps for which all winding numbers, needed
-or not, are computed concurrently with distances, by otherwise waiting threads."""
-MOST_WOUND = 1 << 13
+exist, as the host would react too late. WINDINGS_AHEAD: maximum points per two warps for which all winding numbers,
+needed or not, are computed concurrently with distances, by otherwise waiting threads."""
+MOST_WINDING_WARPS = 1 << 13
 """Maximum warps for winding numbers, whose count the host does not know."""
 MORE_POINTS = 1.1
 """Reserved points per opened cell, relative to the mean so far."""
@@ -47,7 +47,7 @@ Consider = Callable[[int, int], bool]
 """Tests a level's new cells from an index; returns whether some may need a split."""
 Launch = Callable[[], None]
 """Starts work on the device, or waits for it."""
-ASKED = "lone", "packets", "wound"
+REQUEST_COUNTERS = "single", "packets", "windings"
 """Tally entries with the queried point counts, by answering launch."""
 
 
@@ -86,7 +86,7 @@ class Visits:
         self._room = Room(octree.backend, seeds, 8 * octree.visited, PIECE)
         self._tree = index.tree
         self._signs = scene.signer.for_kernels()
-        self._trees = {"tree": index.asked_by_kernels, "signs": self._signs}
+        self._trees = {"tree": index.kernel_tree, "signs": self._signs}
 
     def run(
         self,
@@ -99,14 +99,14 @@ class Visits:
         """Visits levels that may have cells to split until none remain. planted: test the root first. Returns the
         coarsest level with splits, as for `settle`."""
         octree, backend, criteria = self._octree, self._backend, self._criteria
-        told = dict.fromkeys(tally_names(), 0) | {
+        state = dict.fromkeys(tally_names(), 0) | {
             "step": CONSIDER_CELLS if planted else NEXT_VISIT,
             "points": octree.points.count,
             "pending": sum(1 << level for level in pending),
             "coarsest": coarsest,
         }
         by_level = [(own.cells.count, own.rows.count, 0) for own in octree.levels]
-        tally = backend.from_host(np.array([*told.values(), *chain(*by_level)], np.uint32))
+        tally = backend.from_host(np.array([*state.values(), *chain(*by_level)], np.uint32))
         image, self._room.answers = backend.pinned(2 * len(tally), np.uint32).reshape(2, -1), None
         ready = self._ready(tally, image)
         done = self._launched(ready.visit)
@@ -114,30 +114,30 @@ class Visits:
             following = self._launched(*ready.answers, ready.after_asking)
             self._busy()
             done()
-            found = image[1 - told["turn"]]
-            told = dict(zip(tally_names(), found.tolist(), strict=False))
-            counts = found[len(told) :].reshape(-1, 3)
-            self._take_over(told, counts)
-            stop, level = told["stop"], told["at"]
+            found = image[1 - state["turn"]]
+            state = dict(zip(tally_names(), found.tolist(), strict=False))
+            counts = found[len(state) :].reshape(-1, 3)
+            self._take_over(state, counts)
+            stop, level = state["stop"], state["at"]
             if progress:
-                progress(told["level"], sum(octree.cell_counts))
+                progress(state["level"], sum(octree.cell_counts))
             if stop == C.VISITS_TO_ASK:
                 done = following
                 if self._room_ahead():
                     ready = self._ready(tally, image)
                 continue
             if stop == C.VISITS_DONE:
-                criteria.distances.queries += told["queries"]
-                return told["coarsest"]
+                criteria.distances.queries += state["queries"]
+                return state["coarsest"]
             del ready  # holds arrays that are freed here
             if stop == C.VISITS_NO_ROOM:
-                self._make_room(told)
+                self._make_room(state)
             elif stop == C.VISITS_TO_AFFORD:
                 criteria.afford_sheets(share=1.0)
             else:
-                told["pending"] |= consider(level, told["first"]) << level
-                told["points"], counts[level, 1] = octree.points.count, octree.levels[level].rows.count
-                tally = backend.from_host(np.array([0, *list(told.values())[1:], *counts.ravel()], np.uint32))
+                state["pending"] |= consider(level, state["first"]) << level
+                state["points"], counts[level, 1] = octree.points.count, octree.levels[level].rows.count
+                tally = backend.from_host(np.array([0, *list(state.values())[1:], *counts.ravel()], np.uint32))
                 self._room.answers = None
             ready = self._ready(tally, image)
             done = self._launched(ready.visit)
@@ -157,13 +157,13 @@ class Visits:
             "levels": len(octree.levels),
             "pieces": PIECE,
             "wide": WIDE,
-            "lone": LONE,
-            "most_wound": WOUND,
+            "single": SINGLE_PER_WARP,
+            "most_windings": WINDINGS_PER_WARP,
             "together": PACKETS_FROM,
-            "most_ahead": WOUND_AHEAD,
+            "most_ahead": WINDINGS_AHEAD,
             "level": self._table(),
             "tally": tally,
-            "told": backend.mapped(image),
+            "host_tally": backend.mapped(image),
             "most_points": min(points.room, C.NONE),
             "signed_distance": points.whole("signed"),
             "slot": points.whole("slot"),
@@ -183,12 +183,12 @@ class Visits:
     def _answers(self, tally: Array) -> list[Launch]:
         """Launches that answer the visits' queries."""
         backend, signs = self._backend, self._signs.values
-        lone, packets, wound = (tally[place : place + 1] for place in map(tally_names().index, ASKED))
-        answers: list[Launch] = asking_about(backend, self._tree, lone, packets, **self._room.questions())
+        single, packets, windings = (tally[place : place + 1] for place in map(tally_names().index, REQUEST_COUNTERS))
+        answers: list[Launch] = asking_about(backend, self._tree, single, packets, **self._room.questions())
         if signs["tree"]:
             given = {name: signs[name] for name in ("tree", "caps", "steps", "step", "beta", "lost")}
-            given |= {"closed": 0, "many": wound, **self._room.wound()}
-            answers.append(backend.ready("sdf_winding_lone", C.WARP * MOST_WOUND, **given))
+            given |= {"closed": 0, "many": windings, **self._room.windings()}
+            answers.append(backend.ready("sdf_winding_single", C.WARP * MOST_WINDING_WARPS, **given))
         return answers
 
     def _room_ahead(self) -> bool:
@@ -227,9 +227,9 @@ class Visits:
             groups["entry"] = self._backend.group("VisitLevel", **given)
         return groups["entry"].data
 
-    def _take_over(self, told: dict[str, int], counts: npt.NDArray[np.uint32]) -> None:
+    def _take_over(self, state: dict[str, int], counts: npt.NDArray[np.uint32]) -> None:
         """Sets point, cell and row counts to the kernel's results."""
-        self._octree.points.counted(told["points"])
+        self._octree.points.counted(state["points"])
         for own, (cells, rows, _) in zip(self._octree.levels, counts.tolist(), strict=True):
             if cells != own.cells.count:
                 own.cells.counted(cells)
@@ -237,17 +237,17 @@ class Visits:
             if rows != own.rows.count:
                 own.rows.counted(rows)
 
-    def _make_room(self, told: dict[str, int]) -> None:
+    def _make_room(self, state: dict[str, int]) -> None:
         """Reserves the capacity that the kernel requested."""
-        own, points = self._octree.levels[told["at"]], self._octree.points
-        cells, rows = told["want_cells"] - own.cells.count, told["want_rows"] - own.rows.count
-        more = told["want_points"] - points.count
+        own, points = self._octree.levels[state["at"]], self._octree.points
+        cells, rows = state["want_cells"] - own.cells.count, state["want_rows"] - own.rows.count
+        more = state["want_points"] - points.count
         self._budget.reserve(points=max(0, more), cells=max(0, cells), rows=max(0, rows))
         self._reserve(own, cells, rows)
-        wanted = {name: told[f"want_{name}"] for name in self._room.most}
+        wanted = {name: state[f"want_{name}"] for name in self._room.most}
         if rows > 0:  # new rows will have points
             each = MORE_POINTS * points.count / max(1, sum(own.rows.count for own in self._octree.levels))
-            more, wanted["asked"] = int(each * rows), int(each * min(rows, PIECE))
+            more, wanted["queried"] = int(each * rows), int(each * min(rows, PIECE))
         if more > 0:
             more += C.OWN_POINTS * OPENED_SHARE * self._octree.visited
             self._octree.add_to_points(more)
@@ -275,7 +275,7 @@ class Room:
             "listed": {"list": (np.uint32, ())},
             "chosen": dict.fromkeys(of_cells, (np.uint32, ())),
             "flags": {"flag": (np.uint8, ())},
-            "asked": {
+            "queried": {
                 "row": (np.uint32, ()),
                 "position": (np.float32, (3,)),
                 "seed": (np.uint32, (seeds,)),
@@ -284,7 +284,7 @@ class Room:
                 "before": (np.uint8, ()),
                 "inside": (np.uint8, ()),
                 "link": (np.uint64, ()),
-                "asked": (np.uint32, ()),
+                "queried": (np.uint32, ()),
                 "winding": (np.float32, ()),
             },
         }
@@ -297,8 +297,8 @@ class Room:
         self.group: Group | None = None
         self.answers: list[Launch] | None = None
         self.most = dict.fromkeys(self._kinds, 0)
-        asked = C.OWN_POINTS * min(cells, piece)
-        self.grow({"listed": 2 * cells, "chosen": 2 * cells, "flags": 8 * cells + 8, "asked": asked})
+        queried = C.OWN_POINTS * min(cells, piece)
+        self.grow({"listed": 2 * cells, "chosen": 2 * cells, "flags": 8 * cells + 8, "queried": queried})
 
     def grow(self, wanted: dict[str, int]) -> None:
         """Grows arrays to the requested capacities; the list keeps its entries."""
@@ -326,9 +326,9 @@ class Room:
         names = {"points": "position", "seed": "seed", "distance": "distance", "slot": "slot"}
         return {name: self._arrays[own] for name, own in names.items()}
 
-    def wound(self) -> dict[str, Array]:
-        """Arrays for winding number queries, named as in `sdf_winding_lone`."""
+    def windings(self) -> dict[str, Array]:
+        """Arrays for winding number queries, named as in `sdf_winding_single`."""
         arrays, many = self._arrays, self._alone["many"]
-        names = {"points": "position", "asked": "asked", "winding": "winding", "left": "row"}
+        names = {"points": "position", "queried": "queried", "winding": "winding", "left": "row"}
         named = {name: arrays[own] for name, own in names.items()}
-        return {"count": len(arrays["asked"]), **named, "many_left": many[1:]}
+        return {"count": len(arrays["queried"]), **named, "many_left": many[1:]}

@@ -8,11 +8,11 @@ from sdfcli.backend import Array, Backend
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import SignChoice
-from sdfcli.spatial.crew import Answer
+from sdfcli.spatial.query_pool import Answer
 
 
 class DeviceHelper:
-    """A Helper (spatial/crew.py) with its own trees, built on construction. mesh: from the build's scene."""
+    """A Helper (spatial/query_pool.py) with its own trees, built on construction. mesh: from the build's scene."""
 
     def __init__(self, backend: Backend, mesh: Mesh) -> None:
         self._backend = backend

@@ -31,7 +31,7 @@ BYTES = 128
 """Bytes per point of a batch during its query, without its result."""
 
 
-class _Asked(NamedTuple):
+class _Queries(NamedTuple):
     """A batch of m points in Morton order.
 
     order  (m,) uint32: point indices.
@@ -145,15 +145,15 @@ class MeshDistance:
         if approximate is not None:
             check_form(approximate)
 
-        def nearest(asked: _Asked) -> tuple[Array, Array]:
-            at = asked.at
+        def nearest(queries: _Queries) -> tuple[Array, Array]:
+            at = queries.at
             if approximate is not None:
                 distance, face = self._triangles.approximate(at, k, approximate)
             else:
                 _, slot = self._index.nearest(at)
                 distance, face = self._triangles.exact(at, k, slot[:, None], k // 2)
             face = face.view(np.int32).astype(np.int64)  # missing faces become -1
-            return asked.sent_back(distance * asked.scale[:, None]), asked.sent_back(face)
+            return queries.sent_back(distance * queries.scale[:, None]), queries.sent_back(face)
 
         distances, faces = self._look_up(points, nearest, 32 * k)
         return distances, faces
@@ -186,14 +186,14 @@ class MeshDistance:
         }
         backend, xp = self.backend, self.backend.xp
 
-        def found(asked: _Asked, **wanted: Array | None) -> Array:
-            count = xp.empty(len(asked.at), np.uint32)
-            points = {"points": asked.at, "scale": asked.scale}
+        def found(queries: _Queries, **wanted: Array | None) -> Array:
+            count = xp.empty(len(queries.at), np.uint32)
+            points = {"points": queries.at, "scale": queries.scale}
             backend.run("sdf_distance_within", len(count), count=count, **points, **given, **tree, **wanted)
             return count
 
-        def counted(asked: _Asked) -> tuple[Array]:
-            return (asked.sent_back(found(asked, start=None, distance=None, face=None)),)
+        def counted(queries: _Queries) -> tuple[Array]:
+            return (queries.sent_back(found(queries, start=None, distance=None, face=None)),)
 
         counts = self._look_up(points, counted, 4)[0]
         counts = counts.get() if is_cupy(counts) else counts
@@ -201,10 +201,10 @@ class MeshDistance:
         first, total = backend.from_host(starts[:-1].astype(np.uint64)), int(starts[-1])
         distance, face, done = xp.empty(total, np.float64), xp.empty(total, np.uint32), 0
 
-        def listed(asked: _Asked) -> tuple[Array]:
+        def listed(queries: _Queries) -> tuple[Array]:
             nonlocal done
-            own, done = first[done : done + len(asked.at)], done + len(asked.at)
-            return (asked.sent_back(found(asked, start=own[asked.order], distance=distance, face=face)),)
+            own, done = first[done : done + len(queries.at)], done + len(queries.at)
+            return (queries.sent_back(found(queries, start=own[queries.order], distance=distance, face=face)),)
 
         self._look_up(points, listed, 12)
         faces, distances = backend.to_host(face).astype(np.int64), backend.to_host(distance)
@@ -213,31 +213,33 @@ class MeshDistance:
         results = starts, faces[by_distance], distances[by_distance]
         return tuple(map(backend.from_host, results)) if is_cupy(points) else results
 
-    def _unsigned(self, asked: _Asked) -> tuple[Array]:
-        return (self._in_units(asked, self._index.nearest(asked.at)[0], None),)
+    def _unsigned(self, queries: _Queries) -> tuple[Array]:
+        return (self._in_units(queries, self._index.nearest(queries.at)[0], None),)
 
-    def _signed(self, asked: _Asked) -> tuple[Array]:
-        distance, slot = self._index.nearest(asked.at)
+    def _signed(self, queries: _Queries) -> tuple[Array]:
+        distance, slot = self._index.nearest(queries.at)
         self.scene.before_signs()
-        inside = self._signer.inside_along(asked.at, distance, slot)
-        return (self._in_units(asked, distance, inside.view(np.uint8)),)
+        inside = self._signer.inside_along(queries.at, distance, slot)
+        return (self._in_units(queries, distance, inside.view(np.uint8)),)
 
-    def _nearest(self, asked: _Asked) -> tuple[Array, Array]:
-        at, order = asked.at, self._index.order
+    def _nearest(self, queries: _Queries) -> tuple[Array, Array]:
+        at, order = queries.at, self._index.order
         _, slot = self._index.nearest(at)
         result = self.backend.xp.empty((len(at), 3), np.float64)
         self.backend.run("sdf_closest", len(at), points=at, slot=slot, triangle=order.triangle, nearest=result)
         on_mesh = result * self.mesh.domain.length + self.backend.from_host(self.mesh.domain.origin)
-        return asked.sent_back(on_mesh), asked.sent_back(order.triangle_id[slot].astype(np.int64))
+        return queries.sent_back(on_mesh), queries.sent_back(order.triangle_id[slot].astype(np.int64))
 
-    def _in_units(self, asked: _Asked, distance: Array, inside: Array | None) -> Array:
+    def _in_units(self, queries: _Queries, distance: Array, inside: Array | None) -> Array:
         """Distances (m,) float64 in mesh units and the points' original order, negative where inside (m,) uint8."""
         result = self.backend.xp.empty(len(distance), np.float64)
-        given = {"order": asked.order, "distance": distance, "inside": inside, "scale": asked.scale}
+        given = {"order": queries.order, "distance": distance, "inside": inside, "scale": queries.scale}
         self.backend.run("sdf_look_up_done", len(distance), **given, result=result)
         return result
 
-    def _look_up(self, points: Any, answer: Callable[[_Asked], tuple[Array, ...]], nbytes: int = 32) -> tuple[Any, ...]:
+    def _look_up(
+        self, points: Any, answer: Callable[[_Queries], tuple[Array, ...]], nbytes: int = 32
+    ) -> tuple[Any, ...]:
         """Queries points (n, 3) in batches, each in Morton order.
 
         answer: maps a batch to results (m, ...) in the points' original order. nbytes: result memory per point.
@@ -269,13 +271,13 @@ class MeshDistance:
             return best
         return min(best, max(CHUNK, self.backend.memory_free() // (2 * nbytes)))
 
-    def _in_order(self, points: Array) -> _Asked:
+    def _in_order(self, points: Array) -> _Queries:
         """Points (n, 3), float32 or float64, in Morton order. Raises InputError if one is not finite."""
         backend, xp, n = self.backend, self.backend.xp, len(points)
         bits = max(1, (n - 1).bit_length())
         single = points.dtype == np.float32
-        asked = backend.group(
-            "AskedPoints",
+        queries = backend.group(
+            "QueryPoints",
             points=None if single else points,
             single=points if single else None,
             domain=self.mesh.domain.group(backend),
@@ -283,11 +285,11 @@ class MeshDistance:
             bits=bits,
         )
         keys, wrong = xp.empty(n, np.uint64), xp.zeros(1, np.uint32)
-        backend.run("sdf_look_up", n, asked=asked, keys=keys, wrong=wrong)
+        backend.run("sdf_look_up", n, queries=queries, keys=keys, wrong=wrong)
         checked = backend.copy_async(wrong)
         backend.sort_alone(keys)  # keys include the index: several times faster than an argsort
         order, unit, scale = xp.empty(n, np.uint32), xp.empty((n, 3), np.float32), xp.empty(n, np.float64)
-        backend.run("sdf_look_up_sorted", n, asked=asked, keys=keys, order=order, unit=unit, scale=scale)
+        backend.run("sdf_look_up_sorted", n, queries=queries, keys=keys, order=order, unit=unit, scale=scale)
         if checked()[0]:
             raise InputError("the points to look up must be finite")
-        return _Asked(order, unit, scale)
+        return _Queries(order, unit, scale)

@@ -14,7 +14,7 @@ from sdfcli.field.field import Field, lattice_position
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.query.mesh_distance import MeshDistance
 
-MOST_ASKED = 1 << 20
+MOST_QUERIED = 1 << 20
 """Maximum (pose, piece) pairs tested together."""
 
 
@@ -83,7 +83,7 @@ def swallowed(solid: MeshDistance, pieces: Pieces, poses: Floats, scales: Floats
     """
     low, high = solid.mesh.bounds
     found: list[tuple[Any, ...]] = []
-    batch = max(1, MOST_ASKED // max(1, len(pieces.depth)))
+    batch = max(1, MOST_QUERIED // max(1, len(pieces.depth)))
     for first in range(0, len(poses), batch):
         part, scale = poses[first : first + batch], scales[first : first + batch]
         turn = part[:, :3, :3] / scale[:, None, None] ** 2

@@ -34,7 +34,7 @@ class SignChoice:
 
     method: str
     reason: str
-    asked_for: bool = False
+    requested: bool = False
     inverted: int = 0
     crossing: int = 0
     encloses: bool = True
@@ -51,7 +51,7 @@ def choose_sign(mesh: Mesh, asked: str, orient: Orient | None = None) -> tuple[M
     orient: see `repair`.
     """
     if asked == "none":
-        return mesh, SignChoice(asked, "asked for", asked_for=True)
+        return mesh, SignChoice(asked, "asked for", requested=True)
     repaired = repair(mesh, orient)
     mesh.__dict__["degenerate"] = repaired.mesh.degenerate  # unchanged by flipping faces
     health = mesh.health
@@ -72,7 +72,7 @@ def choose_sign(mesh: Mesh, asked: str, orient: Orient | None = None) -> tuple[M
     return repaired.mesh, SignChoice(
         method,
         "; ".join([reason, *notes]),
-        asked_for=asked != "auto",
+        requested=asked != "auto",
         inverted=repaired.inverted,
         encloses=repaired.encloses,
         left_out=repaired.left_out,
@@ -107,7 +107,7 @@ def settle_sign(
 
     lazy: compute winding-number moments on first use with their own tree, so that only the order of `bvh` is retained.
     """
-    counts = choice.method == "pseudonormal" and not choice.asked_for
+    counts = choice.method == "pseudonormal" and not choice.requested
     crossing = crossing_faces(backend, bvh) if counts else None
     if not backend.memory.scarce:
         release_freed()  # before moments are allocated
@@ -124,7 +124,7 @@ def settle_sign(
     if choice.method != "winding":
         return choice, make_signer(backend, mesh, bvh, choice.method), counts
     signer = WindingSigner(backend, Caps.of(backend, mesh, open_edges), _moments(backend, bvh, left_out, lazy))
-    if choice.asked_for or (signer.closed and choice.encloses):
+    if choice.requested or (signer.closed and choice.encloses):
         return choice, signer, counts
     share = enclosing_share(signer.index, mesh, left_out)
     if share >= 0.5:

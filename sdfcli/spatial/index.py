@@ -32,7 +32,7 @@ class DistanceIndex(ABC):
         self.backend, self.order = backend, order
 
     @property
-    def asked_by_kernels(self) -> Group | None:
+    def kernel_tree(self) -> Group | None:
         """The tree, as the group PacketTree, for kernels that query it directly; None if unsupported."""
         return None
 

@@ -55,7 +55,7 @@ class WindingLattice:
         """
         backend, xp, n = self.index.backend, self.index.backend.xp, len(points)
         winding = xp.empty(n, np.float32)
-        asked = backend.group(
+        queried = backend.group(
             "LatticePoints",
             points=points,
             distance=distance,
@@ -69,7 +69,7 @@ class WindingLattice:
             "sdf_lattice_winding",
             WARP * -(-n // C.RUN),
             count=n,
-            asked=asked,
+            queried=queried,
             winding=winding,
             unsettled=unsettled,
             many=many,

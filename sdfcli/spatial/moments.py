@@ -140,10 +140,10 @@ class WindingIndex:
         xp = self.backend.xp
         winding = xp.empty(len(points), np.float32)
         if self.backend.warps:
-            asked, many = xp.empty(len(link), np.uint32), xp.zeros(1, np.uint32)
+            queried, many = xp.empty(len(link), np.uint32), xp.zeros(1, np.uint32)
             runs = -(-len(link) // LINK_RUN)
-            self.backend.run("sdf_sign_asked", WARP * runs, count=len(link), link=link, asked=asked, many=many)
-            winding_by_warps(self, points, winding, BETA, (asked, many), caps)
+            self.backend.run("sdf_sign_unlinked", WARP * runs, count=len(link), link=link, queried=queried, many=many)
+            winding_by_warps(self, points, winding, BETA, (queried, many), caps)
         else:
             root = xp.flatnonzero(link == 0)
             winding[root] = self.decided(points[root], caps)
@@ -179,23 +179,23 @@ def winding_by_warps(
     points: Array,
     winding: Array,
     beta: float,
-    asked: tuple[Array, Array] | None = None,
+    queried: tuple[Array, Array] | None = None,
     caps: WindingIndex | None = None,
     closed: bool = False,
 ) -> None:
     """Writes winding numbers (m,) float32 at points (m, 3), half a warp per point; beta 0: exact.
 
-    asked: indices of the points to compute, and their count (1,), uint32 on the device; None: all points. caps: as for
-    WindingIndex.decided. closed: `winding` already holds the numbers of surface and caps together, or SDF_UNKNOWN.
+    queried: indices of the points to compute, and their count (1,), uint32 on the device; None: all points. caps: as
+    for WindingIndex.decided. closed: `winding` already holds the numbers of surface and caps together, or SDF_UNKNOWN.
     """
     backend = index.backend
-    listed, many = asked or (None, None)
+    listed, many = queried or (None, None)
     backend.run(
-        "sdf_winding_lone",
+        "sdf_winding_single",
         WARP * min(MAX_WARPS, -(-len(points) // POINTS_OF_A_WARP)),
         count=len(points),
         points=points,
-        asked=listed,
+        queried=listed,
         many=many,
         tree=index.group,
         caps=None if caps is None else caps.group,

@@ -23,7 +23,7 @@ these samples are themselves sampled with stride 16."""
 MOST_BITS = 8
 """Maximum bits per axis for the cells into which points are sorted, whose counters take 64 MB."""
 
-MOST_LONE = 1 << 15
+MOST_SINGLE = 1 << 15
 """Maximum warps for single-point queries whose count is unknown to the host: a warp without points takes time, too."""
 
 PACKETS_FROM = 80_000
@@ -172,7 +172,7 @@ def ask(
     if together and seed is None and queries > WARP:
         samples = backend.spaced(queries, every, along)
         ask(backend, tree, points, distance, slot, along=samples, sampled=True)
-    kernel = ("sdf_distance_sample" if sampled else "sdf_distance_packet") if together else "sdf_distance_lone"
+    kernel = ("sdf_distance_sample" if sampled else "sdf_distance_packet") if together else "sdf_distance_single"
     warps = -(-queries // WARP) if together else queries
     given = {"order": along, "seed": seed, "seed_slot": seed_slot, "boxes": boxes, "tests": tests, "every": every}
     sample_slot = None if samples is None else backend.taken(slot, samples)
@@ -182,7 +182,7 @@ def ask(
 def asking_about(
     backend: Backend,
     tree: PacketTree,
-    lone: Array,
+    single: Array,
     packets: Array,
     points: Array,
     distance: Array,
@@ -191,10 +191,10 @@ def asking_about(
 ) -> list[Callable[[], None]]:
     """Two launches of `ask`, to be called in turn, whose point counts are read on the device.
 
-    lone, packets: (1,) uint32, at least one of them 0: count of leading points to query one by one, and in packets.
+    single, packets: (1,) uint32, at least one of them 0: count of leading points to query one by one, and in packets.
     """
     most = len(points)
-    ways = ("sdf_distance_lone", lone, min(most, MOST_LONE)), ("sdf_distance_packet", packets, -(-most // WARP))
+    ways = ("sdf_distance_single", single, min(most, MOST_SINGLE)), ("sdf_distance_packet", packets, -(-most // WARP))
     return [
         _asking(backend, kernel, warps, tree, points, distance, slot, many=many, seed=seed, queries=most)
         for kernel, many, warps in ways
@@ -244,7 +244,7 @@ class PacketIndex(DistanceIndex):
         self.tree = build_packets(backend, order)
 
     @property
-    def asked_by_kernels(self) -> Group | None:
+    def kernel_tree(self) -> Group | None:
         tree = self.tree
         if not self.backend.grids:
             return None

@@ -1,6 +1,6 @@
-"""What a process does to start fast; `SDFCLI_PLAIN=1` does without, to the same bits (docs/internals/startup.md)."""
+"""Fast process start; `SDFCLI_PLAIN=1` turns it off, with the same bits (docs/internals/startup.md)."""
 
 import os
 
 PLAIN = os.environ.get("SDFCLI_PLAIN") == "1"
-"""Nothing ahead, nothing around: CuPy is imported, compiles, sorts and scans as it does itself."""
+"""Plain CuPy: its own import, compilation cache, sorts and scans, and no threads that work ahead."""

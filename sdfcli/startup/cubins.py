@@ -14,7 +14,7 @@ def cache_folder() -> Path:
 
 
 def cubin_file(*made_for: object) -> Path:
-    """The file of a module's machine code. made_for: source, options, versions: all that the code depends on."""
+    """The file of a module's machine code. made_for: everything that determines the code: source, options, versions."""
     return cache_folder() / f"sdfcli-{hashlib.sha256(repr(made_for).encode()).hexdigest()}.cubin"
 
 

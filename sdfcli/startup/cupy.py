@@ -1,4 +1,4 @@
-"""CuPy without its imports that no build needs."""
+"""CuPy, without imports that builds never need."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Kernels to compile or load while the mesh is read: one of each module that most builds run."""
+"""Kernels to compile or load while the mesh is read: one per module."""
 
 OF_EVERY_BUILD = (
-    "sdf_distance_lone",
+    "sdf_distance_single",
     "sdf_packet_cells",
-    "sdf_winding_lone",
+    "sdf_winding_single",
     "sdf_winding_moments",
     "sdf_crossing",
     "sdf_bvh_build",
@@ -15,7 +15,7 @@ OF_EVERY_BUILD = (
     "sdf_radix_sort",
     "sdf_scan",
     "sdf_taken",
-    "sdf_sign_asked",
+    "sdf_sign_unlinked",
     "sdf_sign_clear",
     "sdf_pseudonormal",
     "sdf_weighted_normals",
@@ -28,7 +28,7 @@ OF_EVERY_BUILD = (
     "sdf_curve_count",
     "sdf_ball_centres",
 )
-"""Kernels of headers that builds of all kinds need."""
+"""Kernels that every build runs."""
 OF_GROWTH = (
     "sdf_octree_visit",
     "sdf_octree_settle",
@@ -40,7 +40,7 @@ OF_GROWTH = (
     "sdf_sign_inherit",
     "sdf_corner_quantise",
 )
-"""And those of an octree that grows; what takes longest to compile comes first."""
+"""Additional kernels for adaptive octrees; the slowest to compile first."""
 
 COMPILED_AHEAD = {"adaptive": (*OF_GROWTH, *OF_EVERY_BUILD), "bvh": OF_EVERY_BUILD}
 """By octree, as in params.OCTREES."""

@@ -13,7 +13,7 @@ from sdfcli.mesh.repair import oriented, repair
 from sdfcli.verify.accuracy import corners_of, face_directions
 from sdfcli.verify.reference import ExactReference
 
-MOST_ASKED = 8
+MOST_QUERIED = 8
 """Maximum faces per shell, the largest, with a winding number query in front."""
 
 TINY = 1e-6
@@ -123,7 +123,7 @@ def _missed(boundary: ExactReference, mesh: Mesh, shell: Ints, counted: Bools, b
     return doubtful & ~(in_solid & cavity)
 
 
-def _largest(mesh: Mesh, shell: Ints, chosen: Bools, most: int = MOST_ASKED) -> Ints:
+def _largest(mesh: Mesh, shell: Ints, chosen: Bools, most: int = MOST_QUERIED) -> Ints:
     """The largest chosen faces (f,) of each shell, at most `most` and at least TINY times the largest, sorted by shell.
     shell: (f,) shell id by face."""
     faces = np.flatnonzero(chosen)

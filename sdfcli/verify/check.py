@@ -82,7 +82,7 @@ def verdict(health: Health, choice: SignChoice, confidence: float | None, lost: 
 
     lost: share of the surface lost in thin parts, see thickness.py; None without signs.
     """
-    if choice.method == "none" and not choice.asked_for:
+    if choice.method == "none" and not choice.requested:
         return "doubtful"
     if (confidence is not None and confidence < SURE) or (lost or 0.0) > 1 - SURE:
         return "doubtful"

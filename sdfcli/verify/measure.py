@@ -73,7 +73,7 @@ class Measured:
     sheets: dict[str, Any]
 
 
-class Asked(NamedTuple):
+class Answers(NamedTuple):
     """Exact results for samples, independent of the field.
 
     samples     the samples.
@@ -90,7 +90,7 @@ class Asked(NamedTuple):
     truth: Floats
 
 
-def ask(scene: Scene, drawn: Callable[[], Samples], params: BuildParams) -> Asked:
+def ask(scene: Scene, drawn: Callable[[], Samples], params: BuildParams) -> Answers:
     """Queries the surface at samples. drawn: returns the samples, after a wait if needed."""
     index, backend, signer, samples = MeshDistance.of(scene), scene.backend, scene.signer, drawn()
     points, sides = samples.points, None  # all points are queried together
@@ -100,10 +100,10 @@ def ask(scene: Scene, drawn: Callable[[], Samples], params: BuildParams) -> Aske
             points = np.concatenate((points, sides[-1]))
     at = backend.from_host(points)
     truth = backend.to_host(index.signed_distance(at))
-    return Asked(samples, 1.0 if signer.closed else signer.confidence(samples.in_band), sides, at, truth)
+    return Answers(samples, 1.0 if signer.closed else signer.confidence(samples.in_band), sides, at, truth)
 
 
-def measure(field: Field, scene: Scene, asked: Asked, params: BuildParams, grown: Grown) -> Measured:
+def measure(field: Field, scene: Scene, asked: Answers, params: BuildParams, grown: Grown) -> Measured:
     """The field's errors against exact distances, and its lost thin walls and gaps. Reads only the field's device
     arrays."""
     index, mesh, backend = MeshDistance.of(scene), scene.mesh, scene.backend
@@ -131,7 +131,7 @@ def measure(field: Field, scene: Scene, asked: Asked, params: BuildParams, grown
 def _may_jump(scene: Scene) -> bool:
     """Whether the sign may jump away from the surface: at closed holes, or with explicitly requested pseudonormals,
     which may be unsafe."""
-    return not scene.signer.closed or scene.asked_for == "pseudonormal"
+    return not scene.signer.closed or scene.requested == "pseudonormal"
 
 
 def describe(

@@ -141,7 +141,7 @@ class _Touching:
         backend.run("sdf_ball_centres", count, balls=balls, centre=centre)
         _, slot = self._nearest.nearest_in_any_order(centre)
         backend.run(
-            "sdf_ball_judged",
+            "sdf_ball_classified",
             count,
             balls=balls,
             opposed=OPPOSED,

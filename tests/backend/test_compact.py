@@ -20,12 +20,12 @@ def test_what_is_chosen(
 ) -> None:
     monkeypatch.setattr(sdfcli.backend.warps, "MOST_RUNS", most_runs)
     rng = np.random.default_rng(count)
-    wish = rng.integers(0, most + 1, count) if count != 8192 else np.full(count, most)
+    flag = rng.integers(0, most + 1, count) if count != 8192 else np.full(count, most)
     for device in (backend, warps):
-        found = device.compact(device.from_host(wish, np.uint8), most, first=7)
+        found = device.compact(device.from_host(flag, np.uint8), most, first=7)
         assert len(found) == most
         for number, places in enumerate(found, 1):
             assert places.dtype == np.uint32
-            assert device.to_host(places).tolist() == (7 + np.flatnonzero(wish == number)).tolist()
-        known = device.compact(device.from_host(wish, np.uint8), most, first=7, known=[len(each) for each in found])
+            assert device.to_host(places).tolist() == (7 + np.flatnonzero(flag == number)).tolist()
+        known = device.compact(device.from_host(flag, np.uint8), most, first=7, known=[len(each) for each in found])
         assert all(map(np.array_equal, map(device.to_host, known), map(device.to_host, found)))

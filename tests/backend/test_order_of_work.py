@@ -58,7 +58,7 @@ def test_work_behind_is_not_waited_for(backend: Backend) -> None:
     before = backend.xp.full(1000, 3, np.uint32)
     for round_ in range(1, 4):
         with backend.foreground():
-            backend.behind(work)
+            backend.low_priority(work)
             found = before * np.uint32(2)
             on_host = backend.to_host(found)
         assert on_host.tolist() == [6] * 1000
@@ -74,7 +74,7 @@ def test_work_behind_is_overtaken(gpu: CudaBackend) -> None:
     times, overtaken = 1, False
     while not overtaken and times < 10:  # a host that stands still for milliseconds comes late
         with gpu.foreground():
-            done = gpu.behind(lambda: (work(), cuda.get_current_stream().record())[1])
+            done = gpu.low_priority(lambda: (work(), cuda.get_current_stream().record())[1])
             gpu.to_host(gpu.xp.full(1000, 3, np.uint32))
             overtaken = not done.done
         times += 1
@@ -92,7 +92,7 @@ def test_streams_are_left_where_work_fails(gpu: CudaBackend) -> None:
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError, match="no"), gpu.foreground():
-        gpu.behind(fails)
+        gpu.low_priority(fails)
     assert gpu.xp.cuda.get_current_stream() == stream
     assert int(numbers.min()) == int(numbers.max()) == 300
 
@@ -102,10 +102,12 @@ def test_work_beside_comes_after_what_was_there_and_waits_for_nothing_later(back
     with ThreadPoolExecutor(1) as thread:
         for round_ in range(1, 4):
             work()
-            doubled = thread.submit(backend.beside(lambda: backend.to_host(numbers[::999] * np.uint32(2)))).result
+            doubled = thread.submit(
+                backend.high_priority(lambda: backend.to_host(numbers[::999] * np.uint32(2)))
+            ).result
             assert set(doubled().tolist()) == {600 * round_}
         later, after = long_work(backend)
-        asked = thread.submit(backend.beside(lambda: backend.xp.full(1000, 3, np.uint32))).result
+        asked = thread.submit(backend.high_priority(lambda: backend.xp.full(1000, 3, np.uint32))).result
         after()
         assert backend.to_host(asked()).tolist() == [3] * 1000  # is there, also for other streams
         assert backend.to_host(later[::999]).tolist() == [300] * len(later[::999])
@@ -117,7 +119,7 @@ def test_work_beside_fails_in_its_thread(gpu: CudaBackend) -> None:
         raise RuntimeError("no")
 
     with ThreadPoolExecutor(1) as thread, pytest.raises(RuntimeError, match="no"):
-        thread.submit(gpu.beside(fails)).result()
+        thread.submit(gpu.high_priority(fails)).result()
 
 
 def test_crossing_faces_are_counted_at_once_or_later(backend: Backend) -> None:

@@ -64,7 +64,7 @@ def test_copies_beside_other_work_are_of_what_was_there(gpu: CudaBackend, counts
         with stream:
             for round_ in range(5):
                 made = [xp.arange(count, dtype=np.uint32) * np.uint32(3 + round_) for count in counts]
-                copies, wait = gpu.to_host_beside(made)
+                copies, wait = gpu.to_host_async(made)
                 del made
                 for count in counts:
                     xp.full(count, 7, np.uint32)
@@ -77,10 +77,10 @@ def test_copies_beside_other_work_are_of_what_was_there(gpu: CudaBackend, counts
 
 def test_copies_beside_other_work_of_any_shape(gpu: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(4).integers(0, 2**32, (MANY, 3))
-    for most in (gpu.beside_bytes, 0):  # none are copied beside
-        monkeypatch.setattr(gpu, "beside_bytes", most)
+    for most in (gpu.async_bytes, 0):  # none are copied beside
+        monkeypatch.setattr(gpu, "async_bytes", most)
         there = gpu.from_host(values)
-        copies, wait = gpu.to_host_beside([there, there.T, there[::2, 1].astype(np.uint8)])
+        copies, wait = gpu.to_host_async([there, there.T, there[::2, 1].astype(np.uint8)])
         wait()
         assert np.array_equal(copies[0], values)
         assert np.array_equal(copies[1], values.T)
@@ -95,10 +95,10 @@ def test_what_fails_beside_other_work_is_raised_where_it_is_waited_for(
 
     with monkeypatch.context() as patched:
         patched.setattr(staging.Staging, "_copy", fails)
-        _, wait = gpu.to_host_beside([gpu.xp.zeros(9, np.uint32)])
+        _, wait = gpu.to_host_async([gpu.xp.zeros(9, np.uint32)])
         with pytest.raises(MemoryError, match="no buffer"):
             wait()
-    copies, wait = gpu.to_host_beside([gpu.xp.ones(9, np.uint32)])
+    copies, wait = gpu.to_host_async([gpu.xp.ones(9, np.uint32)])
     wait()
     assert copies[0].tolist() == [1] * 9
 

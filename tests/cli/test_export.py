@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import sdfcli
+import sdfcli.cli.export
 import shapes
 from commands import reports
 from sdfcli.cli.app import app

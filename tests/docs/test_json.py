@@ -96,7 +96,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     two_frames = [("sequence", True, lambda: [1.0, 2.0])]
-    for name, value in (("SIZES_CPU", (32,)), ("JUDGED_CPU", 32), ("ABLATED_CPU", 32)):
+    for name, value in (("SIZES_CPU", (32,)), ("RECALL_QUERIES_CPU", 32), ("ABLATED_CPU", 32)):
         monkeypatch.setattr(f"sdfcli.apps.bench.knn.{name}", value)
     monkeypatch.setattr("sdfcli.apps.flow.bench.WARM", 1)
     monkeypatch.setattr("sdfcli.apps.bench.sequence._ways", lambda *_: two_frames)  # all ways take long

@@ -29,7 +29,7 @@ OPEN = shapes.holed(np.random.default_rng(3), shapes.icosphere(2), 0.1)
 class Late(CpuBackend):
     """Its copies have other values until they are waited for."""
 
-    def to_host_beside(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
+    def to_host_async(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
         copies = [np.full_like(array, 77) for array in arrays]
 
         def wait() -> None:
@@ -42,7 +42,7 @@ class Late(CpuBackend):
 class Failing(CpuBackend):
     """Its copies fail."""
 
-    def to_host_beside(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
+    def to_host_async(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
         def wait() -> None:
             raise MemoryError("no buffer")
 

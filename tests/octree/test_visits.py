@@ -50,20 +50,23 @@ class Stops:
 
     spare: int = 1 << 13
     pieces: int = 1 << 15
-    lone: int = 1 << 20
-    wound: int = 1 << 20
+    single: int = 1 << 20
+    windings: int = 1 << 20
     wide: int = 1 << 20
     ahead: int = 1
 
     def put(self, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(visits, "SPARE", self.spare)
         patch.setattr(visits, "PIECE", self.pieces)
-        patch.setattr(visits, "LONE", self.lone)
-        patch.setattr(visits, "WOUND", self.wound)
-        for module, most in (packets, "MOST_LONE"), (visits, "MOST_WOUND"):  # of which each has several to answer
+        patch.setattr(visits, "SINGLE_PER_WARP", self.single)
+        patch.setattr(visits, "WINDINGS_PER_WARP", self.windings)
+        for module, most in (
+            (packets, "MOST_SINGLE"),
+            (visits, "MOST_WINDING_WARPS"),
+        ):  # each answers several
             patch.setattr(module, most, 32)
         patch.setattr(visits, "WIDE", self.wide)
-        patch.setattr(visits, "WOUND_AHEAD", self.ahead)
+        patch.setattr(visits, "WINDINGS_AHEAD", self.ahead)
 
 
 @pytest.fixture
@@ -88,8 +91,8 @@ def stops(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
         Stops,
         spare=st.sampled_from([1, 6, 40, 1024]),
         pieces=st.sampled_from([3, 100, 1 << 15]),
-        lone=st.sampled_from([0, 30, 1 << 10]),
-        wound=st.sampled_from([0, 5, 1 << 10]),
+        single=st.sampled_from([0, 30, 1 << 10]),
+        windings=st.sampled_from([0, 5, 1 << 10]),
         wide=st.sampled_from([0, 2, 1 << 10]),
         ahead=st.sampled_from([0, 80, 1 << 10]),
     ),
@@ -125,8 +128,8 @@ def test_the_kernel_stops_where_the_host_is_needed(
     plenty = counted(Stops())
     assert (plenty[C.VISITS_TO_ASK], plenty[C.VISITS_TO_CONSIDER], plenty[C.VISITS_TO_AFFORD]) == (0, 0, 1)
     assert counted(Stops(spare=1))[C.VISITS_NO_ROOM] > plenty[C.VISITS_NO_ROOM]
-    assert counted(Stops(lone=0))[C.VISITS_TO_ASK] > 0
-    assert counted(Stops(wound=0), "winding")[C.VISITS_TO_ASK] > 0
+    assert counted(Stops(single=0))[C.VISITS_TO_ASK] > 0
+    assert counted(Stops(windings=0), "winding")[C.VISITS_TO_ASK] > 0
     wide = counted(Stops(wide=0))
     assert wide[C.VISITS_TO_CONSIDER] > 1
     assert wide[C.VISITS_TO_AFFORD] == 0  # the host has done it
@@ -137,7 +140,7 @@ def test_exact_winding_numbers(grids: Backend, ahead: int, monkeypatch: pytest.M
     """Of points at which caps change the winding number: on their edges, where that is undefined, and here anywhere."""
     for module in (moments, signer):
         monkeypatch.setattr(module, "LOST", 0.0)
-    monkeypatch.setattr(visits, "WOUND_AHEAD", ahead)
+    monkeypatch.setattr(visits, "WINDINGS_AHEAD", ahead)
     shape = shapes.holed(np.random.default_rng(5), BALL, 0.1)
     plain, found = (grow(each, shape, "winding", 2e-2) for each in (select_backend("cpu"), grids))
     for name, array in plain.arrays.items():

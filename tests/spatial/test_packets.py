@@ -29,7 +29,7 @@ NONE = 0xFFFFFFFF
 backend = backends.warps
 
 
-@pytest.fixture(params=["lone", "packet"])
+@pytest.fixture(params=["single", "packet"])
 def together(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """All points one by one, or all of them in packets."""
     monkeypatch.setattr(packets, "PACKETS_FROM", 1 if request.param == "packet" else 1 << 40)

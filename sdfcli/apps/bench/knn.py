@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from sdfcli.apps.bench import park
-from sdfcli.apps.bench.forms import FORMS, Form
-from sdfcli.apps.bench.judged import Judge, Quality, recall
+from sdfcli.apps.bench.box_encodings import FORMS, Form
+from sdfcli.apps.bench.interleaved import median_seconds
 from sdfcli.apps.bench.points import make_points
-from sdfcli.apps.bench.turns import median_seconds
+from sdfcli.apps.bench.recall import Judge, Quality, recall
 from sdfcli.backend import Array, Backend
 from sdfcli.cli.bench_options import check_block
 from sdfcli.mesh.mesh import Mesh
@@ -35,7 +35,7 @@ SHIFTS = (*range(1, 8), 15, 31, 63)
 
 SIZES = tuple(park.MILLISECONDS)
 SIZES_CPU = SIZES[:5]
-JUDGED, JUDGED_CPU = 2**17, 2**14
+RECALL_QUERIES, RECALL_QUERIES_CPU = 2**17, 2**14
 """Query counts for the quality, on a GPU and on the CPU."""
 ABLATED, ABLATED_CPU = 2**20, 2**14
 """Query counts per variant, on a GPU and on the CPU."""
@@ -158,7 +158,7 @@ class Comparison:
 
     def quality(self, count: int | None = None) -> Iterator[Quality]:
         """Quality by form, SHIFTS and PLACES, for `count` points."""
-        count = count or (JUDGED_CPU if self._on_cpu else JUDGED)
+        count = count or (RECALL_QUERIES_CPU if self._on_cpu else RECALL_QUERIES)
         judges = {place: Judge(self.scene, self._points(place, count)) for place in PLACES}
         for form in self.forms.values():
             queries = {place: form.queries(judge.points) for place, judge in judges.items()}

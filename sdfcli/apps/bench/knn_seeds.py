@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sdfcli.apps.bench.forms import Form
+from sdfcli.apps.bench.box_encodings import Form
 from sdfcli.apps.bench.seeds import Seeded, Starts, measure_seeds
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import UsageError

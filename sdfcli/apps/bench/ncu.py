@@ -19,7 +19,7 @@ KERNELS = {
     "baseline": ("sdf_distance_baseline",),
     "soa": ("sdf_distance_soa",),
     "cct": ("sdf_distance_cct",),
-    "fast": ("sdf_distance_packet", "sdf_distance_lone"),
+    "fast": ("sdf_distance_packet", "sdf_distance_single"),
 }
 """GPU kernels of the distance query variants; small point counts may use the second. `fast`'s samples
 (sdf_distance_sample) are not counted."""

@@ -11,21 +11,21 @@ from sdfcli.cli.schemas import (
     YES_OR_NO,
     Json,
     by_name,
+    described,
     keyed,
     listed,
     one_of,
     or_null,
     pick,
     rows,
-    told,
 )
 
-DEPTH = {"depth": told(COUNT, "octree depth: `--depth` or its default")}
+DEPTH = {"depth": described(COUNT, "octree depth: `--depth` or its default")}
 QUERY_COSTS: dict[str, Json] = {
-    "points": told(COUNT, "point count"),
-    "milliseconds": told(AMOUNT, "median milliseconds"),
-    "boxes": told(AMOUNT, "boxes tested per point"),
-    "tests": told(AMOUNT, "triangles tested per point"),
+    "points": described(COUNT, "point count"),
+    "milliseconds": described(AMOUNT, "median milliseconds"),
+    "boxes": described(AMOUNT, "boxes tested per point"),
+    "tests": described(AMOUNT, "triangles tested per point"),
 }
 MS: Json = or_null(AMOUNT)
 
@@ -34,12 +34,12 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
         "A line per mesh.",
         {
             **pick(COMMON, "input", "triangles", "device"),
-            "points": told(TEXT, "`--points`"),
+            "points": described(TEXT, "`--points`"),
             **DEPTH,
-            "count": told(COUNT, "number of query points"),
-            "query": told(TEXT, "query algorithm used in `stages_ms`"),
-            "stages_ms": told(by_name(AMOUNT), "milliseconds per stage, and `total`"),
-            "queries": told(
+            "count": described(COUNT, "number of query points"),
+            "query": described(TEXT, "query algorithm used in `stages_ms`"),
+            "stages_ms": described(by_name(AMOUNT), "milliseconds per stage, and `total`"),
+            "queries": described(
                 by_name(
                     keyed(dict.fromkeys(("ms", "million_per_second", "boxes", "tests", "ratio"), AMOUNT)),
                 ),
@@ -52,7 +52,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
         {
             **pick(COMMON, "input", "device"),
             **DEPTH,
-            "methods": told(
+            "methods": described(
                 listed(
                     keyed(
                         {
@@ -78,7 +78,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
                 "one per motion, query and seed: `motion`, `amount` (fraction of the diagonal), `query`, `seed` "
                 "(`cold`, `earlier`, `exact`), `points`, `milliseconds`, `boxes`, `tests` (per point)",
             ),
-            "lead": told(
+            "lead": described(
                 listed(keyed(dict.fromkeys(("amount", "cold", "earlier", "exact", "gain"), AMOUNT))),
                 "one per `amount`: `cold`, `earlier`, `exact`: speed-up of `cct` over `baseline` from that seed; "
                 "`gain`: speed-up of `cct` from the earlier triangle over cold; geometric means over the motions",
@@ -101,25 +101,25 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
         "A line per measurement.",
         {
             "device": COMMON["device"],
-            "what": told(TEXT, "`scan`, `library` or `copy`"),
-            "where": told(TEXT, "`host to host` or `on devices`"),
-            "devices": told(COUNT, "device count"),
-            "elements": told(COUNT, "32-bit element count"),
-            "milliseconds": told(AMOUNT, "median milliseconds"),
-            "fastest": told(AMOUNT, "lower quartile, in milliseconds"),
-            "slowest": told(AMOUNT, "upper quartile, in milliseconds"),
-            "gigabytes": told(AMOUNT, "GB/s, counting one read and one write per element"),
-            "speed_up": told(AMOUNT, "speed-up over one device"),
-            "paper": told(MS, "the paper's milliseconds, or null"),
+            "what": described(TEXT, "`scan`, `library` or `copy`"),
+            "where": described(TEXT, "`host to host` or `on devices`"),
+            "devices": described(COUNT, "device count"),
+            "elements": described(COUNT, "32-bit element count"),
+            "milliseconds": described(AMOUNT, "median milliseconds"),
+            "fastest": described(AMOUNT, "lower quartile, in milliseconds"),
+            "slowest": described(AMOUNT, "upper quartile, in milliseconds"),
+            "gigabytes": described(AMOUNT, "GB/s, counting one read and one write per element"),
+            "speed_up": described(AMOUNT, "speed-up over one device"),
+            "paper": described(MS, "the paper's milliseconds, or null"),
         },
     ),
     "bench knn": (
         "A line per mesh.",
         {
             **pick(COMMON, "input", "triangles", "vertices", "device"),
-            "k": told(COUNT, "neighbour count"),
-            "block": told(or_null(COUNT), "threads per block; null without `--block`, and on a CPU"),
-            "sizes": told(
+            "k": described(COUNT, "neighbour count"),
+            "block": described(or_null(COUNT), "threads per block; null without `--block`, and on a CPU"),
+            "sizes": described(
                 listed(
                     keyed(
                         {
@@ -133,7 +133,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
                 ),
                 "milliseconds per query count and form: `queries`, `form`, `search`, `joint`, `tree`, `paper`, `ann`",
             ),
-            "quality": told(
+            "quality": described(
                 listed(
                     keyed(
                         {
@@ -158,7 +158,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
                 "one per form, point set and shift count: `form`, `points`, `shifts`, `recall`, `ratio`, "
                 "`ratio_median`, `ratio_most` (of 999 in 1,000), `nearest`, `bound`, `bound_median`",
             ),
-            "ablation": told(
+            "ablation": described(
                 listed(keyed({"variant": TEXT, "points": TEXT, "milliseconds": MS, "recall": MS})),
                 "one per variant and point set: `variant`, `points`, `milliseconds`, `recall`; null if not measured",
             ),
@@ -181,7 +181,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
                 "file's bytes), `seconds` (of the process), `stages` (seconds, by column), `leaves`, `file_bytes`, "
                 "`field_bytes`, `host_bytes`, `device_bytes` (null on a CPU)",
             ),
-            "exponents": told(
+            "exponents": described(
                 by_name(by_name(NUMBER)),
                 "growth exponents with the triangle count, for `copies` and `subdivided`, by column",
             ),
@@ -210,30 +210,32 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
     ),
     "profile --dry-run": (
         "One line.",
-        {"input": COMMON["input"], "command": told(listed(TEXT), "the command line that would be run")},
+        {"input": COMMON["input"], "command": described(listed(TEXT), "the command line that would be run")},
     ),
     "profile": (
         "One line, with `variants` or `kernels`: figures by name.",
         {
             **pick(COMMON, "input", "device"),
-            "repeat": told(COUNT, "counted launches"),
-            "measured_by": told(one_of("ncu", "events"), "Nsight Compute, or CUDA events"),
-            "triangles?": told(COUNT, "mesh triangles; not for `flow:LAYOUT`"),
-            "points?": told(TEXT, "`--points`; not for `flow:LAYOUT`"),
-            "depth?": told(COUNT, "`--depth`; not for `flow:LAYOUT`"),
-            "particles?": told(COUNT, "particle count; for `flow:LAYOUT`"),
-            "variants?": told(by_name(by_name(or_null(NUMBER))), "figures by query variant"),
-            "speedup?": told(by_name(or_null(NUMBER)), "speed-up over `baseline`, by variant"),
-            "reduction_percent?": told(
+            "repeat": described(COUNT, "counted launches"),
+            "measured_by": described(one_of("ncu", "events"), "Nsight Compute, or CUDA events"),
+            "triangles?": described(COUNT, "mesh triangles; not for `flow:LAYOUT`"),
+            "points?": described(TEXT, "`--points`; not for `flow:LAYOUT`"),
+            "depth?": described(COUNT, "`--depth`; not for `flow:LAYOUT`"),
+            "particles?": described(COUNT, "particle count; for `flow:LAYOUT`"),
+            "variants?": described(by_name(by_name(or_null(NUMBER))), "figures by query variant"),
+            "speedup?": described(by_name(or_null(NUMBER)), "speed-up over `baseline`, by variant"),
+            "reduction_percent?": described(
                 by_name(by_name(or_null(NUMBER))), "reduction against `baseline`, in percent, by variant"
             ),
-            "model?": told(
+            "model?": described(
                 by_name(or_null(NUMBER)),
                 "transaction reduction from `baseline` to `soa`, in percent: the thesis's model `at_p_1`, `measured` "
                 "load requests, and the model's `p` at which both agree, or null",
             ),
-            "thesis?": told({"type": ["object", "null"]}, "the thesis's figures for this mesh; null if it has none"),
-            "kernels?": told(by_name(by_name(or_null(NUMBER))), "`launches`, and figures per launch, by kernel"),
+            "thesis?": described(
+                {"type": ["object", "null"]}, "the thesis's figures for this mesh; null if it has none"
+            ),
+            "kernels?": described(by_name(by_name(or_null(NUMBER))), "`launches`, and figures per launch, by kernel"),
         },
     ),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from sdfcli.apps.bench.turns import median_seconds
+from sdfcli.apps.bench.interleaved import median_seconds
 from sdfcli.backend import Array
 from sdfcli.octree.corners import Corners
 from sdfcli.params import QUERIES

@@ -6,8 +6,8 @@ from functools import partial
 from itertools import pairwise
 from statistics import median
 
+from sdfcli.apps.bench.interleaved import median_seconds
 from sdfcli.apps.bench.points import OCTREES, check_points, make_octree, make_points
-from sdfcli.apps.bench.turns import median_seconds
 from sdfcli.backend import Backend
 from sdfcli.backend.timing import Stages
 from sdfcli.errors import UsageError

@@ -11,45 +11,45 @@ from sdfcli.cli.schemas import (
     TEXT,
     Json,
     by_name,
+    described,
     listed,
     or_null,
     pick,
     rows,
-    told,
 )
 
 FLOW: dict[str, Json] = {
     **pick(COMMON, "output", "bytes", "seconds", "device"),
-    "frames": told(COUNT, "states written after the initial one"),
+    "frames": described(COUNT, "states written after the initial one"),
     **KEPT,
-    "water": told(COUNT, "initial water particles"),
-    "wall_particles": told(COUNT, "initial wall particles"),
-    "lost": told(COUNT, "particles that left the tank"),
-    "behind": told(COUNT, "number of times that a particle was behind the field's wall at the end of a step"),
-    "too_fast": told(
+    "water": described(COUNT, "initial water particles"),
+    "wall_particles": described(COUNT, "initial wall particles"),
+    "lost": described(COUNT, "particles that left the tank"),
+    "behind": described(COUNT, "number of times that a particle was behind the field's wall at the end of a step"),
+    "too_fast": described(
         COUNT, "number of times that a particle moved so far in a step that it may have missed a neighbour"
     ),
-    "clearance": told(
+    "clearance": described(
         or_null(NUMBER),
         "minimum distance of water from the field's wall over all states, in metres; null without a field",
     ),
-    "particle_spacing": told(NUMBER, "particle spacing, in metres"),
-    "energies": told(listed(NUMBER, 2), "the water's kinetic plus potential energy at start and end, in joules"),
-    "flow_seconds": told(NUMBER, "time of the last state, in seconds"),
-    "time_step": told(NUMBER, "time step, in seconds"),
-    "time_steps": told(COUNT, "time steps computed"),
-    "steps_per_second": told(NUMBER, "computed time steps per second"),
-    "pictures?": told(TEXT, "picture folder; with `--pictures`"),
+    "particle_spacing": described(NUMBER, "particle spacing, in metres"),
+    "energies": described(listed(NUMBER, 2), "the water's kinetic plus potential energy at start and end, in joules"),
+    "flow_seconds": described(NUMBER, "time of the last state, in seconds"),
+    "time_step": described(NUMBER, "time step, in seconds"),
+    "time_steps": described(COUNT, "time steps computed"),
+    "steps_per_second": described(NUMBER, "computed time steps per second"),
+    "pictures?": described(TEXT, "picture folder; with `--pictures`"),
 }
 
 OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
     "flow": ("Around a field, or in it.", {"input": COMMON["input"], **FLOW}),
-    "flow --case": ("Without a field.", {"case": told(TEXT, "`--case`"), **FLOW}),
+    "flow --case": ("Without a field.", {"case": described(TEXT, "`--case`"), **FLOW}),
     "bench flow": (
         "One line.",
         {
             "device": COMMON["device"],
-            "steps": told(COUNT, "time steps run"),
+            "steps": described(COUNT, "time steps run"),
             **rows(
                 {
                     "particles": COUNT,

@@ -50,7 +50,7 @@ class Staging:
         self._fill([(host, array)], self._cuda.get_current_stream().record())
         return host
 
-    def download_beside(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
+    def download_async(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
         """Starts copying contiguous device arrays (n,) in a thread that releases each once copied. Returns the copies,
         and a function that waits for all of them."""
         hosts = [np.empty(len(array), array.dtype) for array in arrays]

@@ -51,7 +51,7 @@ class CudaStreams(CudaDevice, Streams):
 
     @contextmanager
     def foreground(self) -> Iterator[None]:
-        _, stream, behind = self._by_priority
+        _, stream, low_priority = self._by_priority
         before = self.xp.cuda.get_current_stream()
         stream.wait_event(before.record())
         with stream:
@@ -59,15 +59,15 @@ class CudaStreams(CudaDevice, Streams):
                 yield
             finally:
                 before.wait_event(stream.record())
-                before.wait_event(behind.record())
+                before.wait_event(low_priority.record())
 
-    def behind(self, work: Callable[[], T]) -> T:
+    def low_priority(self, work: Callable[[], T]) -> T:
         _, _, stream = self._by_priority
         stream.wait_event(self.xp.cuda.get_current_stream().record())
         with stream:
             return work()
 
-    def beside(self, work: Callable[[], T]) -> Callable[[], T]:
+    def high_priority(self, work: Callable[[], T]) -> Callable[[], T]:
         stream, _, _ = self._by_priority
         so_far = self.xp.cuda.get_current_stream().record()
 
@@ -83,8 +83,8 @@ class CudaStreams(CudaDevice, Streams):
 
     @functools.cached_property
     def _by_priority(self) -> tuple[Any, Any, Any]:
-        """Streams of `beside`, `foreground` and `behind`. The second is ordered with the default stream, so either may
-        reuse memory freed by the other, from any thread."""
+        """Streams of `high_priority`, `foreground` and `low_priority`. The second is ordered with the default stream,
+        so either may reuse memory freed by the other, from any thread."""
         of = self.xp.cuda.Stream
         with self.device:
             return of(non_blocking=True, priority=-2), of(priority=-1), of(non_blocking=True, priority=0)

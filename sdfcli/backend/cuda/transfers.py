@@ -19,7 +19,7 @@ STAGED = 1 << 16
 """Maximum bytes of pageable host memory that the driver has staged when an asynchronous copy returns."""
 FEW_BYTES = 1 << 21
 """Maximum bytes copied to the host by the driver; larger arrays use `Staging`."""
-BESIDE_SHARE = 16
+ASYNC_SHARE = 16
 """Divisor of device memory: maximum held by asynchronous downloads, and meanwhile unavailable to other work."""
 
 
@@ -28,11 +28,13 @@ class CudaTransfers(CudaDevice, Transfers):
 
     def __init__(self, device: int = 0) -> None:
         super().__init__(device)
-        self.beside_bytes = self.total_bytes // BESIDE_SHARE
+        self.async_bytes = self.total_bytes // ASYNC_SHARE
         self._reached: set[int] = set()  # other GPUs, see _reach
         self._coming: list[tuple[Any, npt.NDArray[Any]]] = []
         self._coming_lock = Lock()
-        self._staging, self._beside = (Staging(self.xp, self.device) for _ in range(2))  # the second waits for nobody
+        self._staging, self._async_staging = (
+            Staging(self.xp, self.device) for _ in range(2)
+        )  # the second waits for nobody
 
     def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:
         if isinstance(array, self.xp.ndarray):
@@ -51,11 +53,11 @@ class CudaTransfers(CudaDevice, Transfers):
                 return self._staging.download(array.reshape(-1)).reshape(array.shape)
             return np.asarray(self.xp.asnumpy(array))
 
-    def to_host_beside(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
-        if sum(array.nbytes for array in arrays) > self.beside_bytes:
-            return self.to_host_at_once(arrays)
+    def to_host_async(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
+        if sum(array.nbytes for array in arrays) > self.async_bytes:
+            return self.to_host_now(arrays)
         with self.device:
-            copies, wait = self._beside.download_beside([array.reshape(-1) for array in arrays])
+            copies, wait = self._async_staging.download_async([array.reshape(-1) for array in arrays])
         return [copy.reshape(array.shape) for copy, array in zip(copies, arrays, strict=True)], wait
 
     def copy_async(self, array: Array) -> Callable[[], npt.NDArray[Any]]:

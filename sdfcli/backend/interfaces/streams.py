@@ -26,7 +26,7 @@ class Stream(AbstractContextManager["Stream"]):
 class Streams(Device):
     """Order of the device's work. A device without streams works at once.
 
-    Optional: streams, foreground, behind, beside, done_so_far, record_event, elapsed.
+    Optional: streams, foreground, low_priority, high_priority, done_so_far, record_event, elapsed.
     """
 
     @abstractmethod
@@ -38,17 +38,17 @@ class Streams(Device):
         return [Stream()] * n
 
     def foreground(self) -> AbstractContextManager[Any]:
-        """Within it, this thread's work has priority over `behind` and yields to `beside`. Work after the block waits
-        for the work in it and in `behind`."""
+        """Within it, this thread's work has priority over `low_priority` and yields to `high_priority`. Work
+        after the block waits for the work in it and in `low_priority`."""
         return nullcontext()
 
-    def behind(self, work: Callable[[], T]) -> T:
+    def low_priority(self, work: Callable[[], T]) -> T:
         """Starts work on a low-priority stream, after the current stream's work so far. Later work in `foreground`,
         whose end waits for it, runs concurrently, and must neither write nor free its inputs before its results are
         ready."""
         return work()
 
-    def beside(self, work: Callable[[], T]) -> Callable[[], T]:
+    def high_priority(self, work: Callable[[], T]) -> Callable[[], T]:
         """`work` for another thread, on a high-priority stream: after the current stream's work so far, concurrent with
         later work. Waits for its end."""
         return work

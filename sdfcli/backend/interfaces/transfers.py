@@ -16,7 +16,7 @@ from sdfcli.backend.interfaces.device import Device
 class Transfers(Device):
     """Copies.
 
-    Optional: from_host, to_host_at_once, to_host_beside, copy_async, pinned, mapped, upload, download, fetch.
+    Optional: from_host, to_host_now, to_host_async, copy_async, pinned, mapped, upload, download, fetch.
     """
 
     @abstractmethod
@@ -27,14 +27,14 @@ class Transfers(Device):
         """A contiguous array on the device."""
         return self.xp.ascontiguousarray(self.xp.asarray(array, dtype=dtype))
 
-    def to_host_at_once(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
-        """The arrays as NumPy arrays, and a function that does nothing: `to_host_beside`, synchronous."""
+    def to_host_now(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
+        """The arrays as NumPy arrays, and a function that does nothing: `to_host_async`, synchronous."""
         return [self.to_host(array) for array in arrays], lambda: None
 
-    def to_host_beside(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
+    def to_host_async(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
         """Starts an asynchronous copy of arrays to the host; they must stay unchanged until its end. Returns the
         copies, and a function that waits for them and raises the copy's errors."""
-        return self.to_host_at_once(arrays)
+        return self.to_host_now(arrays)
 
     def copy_async(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
         """Starts copying a small array, or a column of one, to the host. The returned function waits for this copy only

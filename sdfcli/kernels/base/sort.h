@@ -65,14 +65,14 @@ struct sdf_chosen_args {
     u32 n;           // 32
     u32 count;       // entries, at most 32 x 1023
     u32 first;       // index of the first entry
-    const u8* wish;  // [count] 0 to 3
+    const u8* flag;  // [count] 0 to 3
     u32* chosen;     // [count] out: the entries valued 1, then 2, then 3
     u32* last;       // [3] out: end of each list
 };
 SDF_KERNEL(sdf_chosen, WARP, thread) {
     u32 many = (a.count + SDF_WARP - 1) / SDF_WARP, counts = 0, place[4] = {0, 0, 0, 0}, before = 0;
     u32 first = min_of(thread * many, a.count), end = min_of(first + many, a.count);
-    for (u32 at = first; at < end; at++) counts += a.wish[at] ? 1u << 10 * (a.wish[at] - 1) : 0;
+    for (u32 at = first; at < end; at++) counts += a.flag[at] ? 1u << 10 * (a.flag[at] - 1) : 0;
     UNROLL
     for (u32 value = 1; value < 4; value++) {
         u32 own = counts >> 10 * (value - 1) & 1023u, sum = own;
@@ -85,7 +85,7 @@ SDF_KERNEL(sdf_chosen, WARP, thread) {
         if (thread == 0) a.last[value - 1] = before;
     }
     for (u32 at = first; at < end; at++) {
-        u32 value = a.wish[at];
+        u32 value = a.flag[at];
         UNROLL
         for (u32 k = 1; k < 4; k++)
             if (value == k) a.chosen[place[k]++] = a.first + at;
@@ -96,7 +96,7 @@ struct sdf_chosen_count_args {
     u32 n;           // threads: one warp per run
     u32 count;       // entries
     u32 run;         // entries per run, a multiple of 32
-    const u8* wish;  // [count] 0 to 3
+    const u8* flag;  // [count] 0 to 3
     u32* counts;     // [3, n // 32] out: per run
     u32* totals;     // [3] 0; out: of all runs
 };
@@ -104,7 +104,7 @@ SDF_KERNEL(sdf_chosen_count, WARP, i) {
     u32 lane = i % SDF_WARP, own = i / SDF_WARP, first = own * a.run, end = min_of(a.count, first + a.run);
     u32 found[3] = {0, 0, 0};
     for (u32 start = first; start < end; start += SDF_WARP) {
-        u32 value = start + lane < end ? a.wish[start + lane] : 0;
+        u32 value = start + lane < end ? a.flag[start + lane] : 0;
         UNROLL
         for (u32 k = 0; k < 3; k++) found[k] += (u32)popcount(warp_ballot(value == k + 1));
     }
@@ -121,7 +121,7 @@ struct sdf_chosen_list_args {
     u32 count;
     u32 run;
     u32 first;          // index of the first entry
-    const u8* wish;     // [count]
+    const u8* flag;     // [count]
     const u32* counts;  // [3, n // 32]
     u32* one;           // [ones] out: entries valued 1; null: not needed, as the following
     u32* two;           // [twos] out
@@ -138,7 +138,7 @@ SDF_KERNEL(sdf_chosen_list, WARP, i) {
         for (u32 other = lane; other < own; other += SDF_WARP) before += counts[other];
         for (u32 step = 1; step < SDF_WARP; step *= 2) before += shfl_xor(before, step);
         for (u32 start = first; start < end; start += SDF_WARP) {
-            bool wanted = start + lane < end && a.wish[start + lane] == k + 1;
+            bool wanted = start + lane < end && a.flag[start + lane] == k + 1;
             u32 all = warp_ballot(wanted);
             if (wanted) lists[k][before + (u32)popcount(all & ((1u << lane) - 1u))] = a.first + start + lane;
             before += (u32)popcount(all);

@@ -10,7 +10,7 @@
 //   PacketTree           the tree, for kernels with queries of their own
 //   sdf_distance_packet  one warp per 32 consecutive points
 //   sdf_distance_sample  the same for samples of the points, whose results are initial bounds
-//   sdf_distance_lone    one warp per point
+//   sdf_distance_single    one warp per point
 #ifndef SDFCLI_DISTANCE_PACKET_H
 #define SDFCLI_DISTANCE_PACKET_H
 #include "base/kernel.h"
@@ -192,7 +192,7 @@ struct Traversal {
 };
 
 // One point: each thread keeps the best triangle it has measured.
-struct LoneSearch {
+struct SingleSearch {
     Traversal& walker;
     Found best;
 
@@ -365,17 +365,17 @@ FN Traversal make_walker(const sdf_distance_packet_args& a, u32 i, F3 around) {
 FN u32 number_of_queries(const sdf_distance_packet_args& a) { return a.many ? *a.many : a.queries; }
 
 // One warp per point; if the grid has fewer warps, they loop, in full thread blocks.
-using sdf_distance_lone_args = sdf_distance_packet_args;
+using sdf_distance_single_args = sdf_distance_packet_args;
 FN void ask_alone(const sdf_distance_packet_args& a, u32 i) {
     u32 query = a.order ? a.order[i / SDF_WARP] : i / SDF_WARP;
     Traversal walker = make_walker(a, i, load3(a.points + 3 * (size_t)query));
-    LoneSearch lone = {walker};
-    lone.start(seed_place_of(a, query));
-    walker.walk(lone);
-    lone.agree();
-    if (walker.thread == 0) store_answer(a, query, lone.best.distance_sq, lone.best.slot, walker);
+    SingleSearch single = {walker};
+    single.start(seed_place_of(a, query));
+    walker.walk(single);
+    single.agree();
+    if (walker.thread == 0) store_answer(a, query, single.best.distance_sq, single.best.slot, walker);
 }
-SDF_KERNEL(sdf_distance_lone, WARP, i) {
+SDF_KERNEL(sdf_distance_single, WARP, i) {
     for (u32 queries = number_of_queries(a); i / SDF_WARP < queries; i += a.n) ask_alone(a, i);
 }
 

@@ -9,14 +9,14 @@
 #include "base/kernel.h"
 #include "geometry/lattice.h"
 
-struct AskedPoints {
-    const double* points;  // [asked, 3] unrestricted; null: `single` is used
-    const float* single;   // [asked, 3]
+struct QueryPoints {
+    const double* points;  // [queries, 3] unrestricted; null: `single` is used
+    const float* single;   // [queries, 3]
     Domain domain;
     double far;  // in domain edges: points farther away are moved to this distance
     u32 bits;    // bits for a point's index in its key
 };
-FN D3 asked_point(const AskedPoints& a, u32 i) {
+FN D3 query_point(const QueryPoints& a, u32 i) {
     return a.points ? load3(a.points + 3 * (size_t)i) : load3d(a.single + 3 * (size_t)i);
 }
 
@@ -36,32 +36,32 @@ FN D3 into_cube(const Domain& domain, double far, D3 p, double* scale) {
     }
     return u;
 }
-FN D3 into_cube(const AskedPoints& a, D3 p, double* scale) { return into_cube(a.domain, a.far, p, scale); }
+FN D3 into_cube(const QueryPoints& a, D3 p, double* scale) { return into_cube(a.domain, a.far, p, scale); }
 
 struct sdf_look_up_args {
     u32 n;  // at most 2^bits
-    AskedPoints asked;
+    QueryPoints queries;
     u64* keys;   // [n] out: leading Morton code bits, then the point's index
     u32* wrong;  // [1] in and out: 1 if a point is not finite
 };
 SDF_KERNEL(sdf_look_up, PLAIN, i) {
-    D3 p = asked_point(a.asked, i);
+    D3 p = query_point(a.queries, i);
     if (p.x - p.x != 0.0 || p.y - p.y != 0.0 || p.z - p.z != 0.0) store_relaxed(a.wrong, 1u);
     double scale;
-    a.keys[i] = morton_code(into_cube(a.asked, p, &scale)) >> a.asked.bits << a.asked.bits | i;
+    a.keys[i] = morton_code(into_cube(a.queries, p, &scale)) >> a.queries.bits << a.queries.bits | i;
 }
 
 struct sdf_look_up_sorted_args {
     u32 n;
-    AskedPoints asked;
+    QueryPoints queries;
     const u64* keys;  // [n] sorted
     u32* order;       // [n] out: the points' indices
     float* unit;      // [n, 3] out
     double* scale;    // [n] out: scale factor for distances from there
 };
 SDF_KERNEL(sdf_look_up_sorted, PLAIN, i) {
-    u32 from = (u32)a.keys[i] & ((1u << a.asked.bits) - 1u);
-    D3 u = into_cube(a.asked, asked_point(a.asked, from), a.scale + i);
+    u32 from = (u32)a.keys[i] & ((1u << a.queries.bits) - 1u);
+    D3 u = into_cube(a.queries, query_point(a.queries, from), a.scale + i);
     float* out = a.unit + 3 * (size_t)i;
     out[0] = (float)u.x;
     out[1] = (float)u.y;

@@ -2,7 +2,7 @@
 //
 // INTERFACE
 //   sdf_octree_children  creates the families of split cells
-//   sdf_octree_beside    links the families to the neighbours' children
+//   sdf_octree_link_children    links the families to the neighbours' children
 //   sdf_octree_opening   creates the rows of opening cells
 //   sdf_octree_own       the points owned by opening cells; own_points: for a team
 //   sdf_octree_points    numbers their points and creates the owned ones
@@ -39,13 +39,13 @@ SDF_KERNEL(sdf_octree_children, PLAIN, i) {
 // If a neighbour's children are older than a split cell's, the opened ones among them are linked to the new family. The
 // field may change in both and in their descendants, but no farther, as dependants of a cell's points touch it and
 // their size is halved from level to level. One thread per neighbour: sequential loads would wait for memory.
-struct sdf_octree_beside_args {
+struct sdf_octree_link_children_args {
     u32 n;             // 27 x cells to split
     u32 first;         // index of the first new family
     const u32* cells;  // [ceil(n / 27)]
     Level own, below;
 };
-SDF_KERNEL(sdf_octree_beside, PLAIN, i) {
+SDF_KERNEL(sdf_octree_link_children, PLAIN, i) {
     u32 cell = a.cells[i / 27], family = a.first + i / 27, own_row = a.own.row[cell];
     int k = (int)(i % 27);
     u32 sides = sides_of(k), other = neighbour_across(a.own.around + 8 * (size_t)own_row, cell & 7u, sides, toward(k));

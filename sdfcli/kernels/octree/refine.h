@@ -26,7 +26,7 @@ struct sdf_octree_screen_args {
     Points points;
     Limits allowed;
     u32 thin_only;  // whether only sheets are split on this level
-    u8* wish;       // [n] out: 0: leaf, 1: open, 2: probe
+    u8* verdict;    // [n] out: 0: leaf, 1: open, 2: probe
 };
 SDF_KERNEL(sdf_octree_screen, SIMD, i) {
     u32 cell = a.first + i, point[8];
@@ -41,20 +41,20 @@ SDF_KERNEL(sdf_octree_screen, SIMD, i) {
           allowed = allowed_error(nearest, a.allowed.tolerance, a.allowed.band);
     float bent = bend(edge, [&](int c, int axis) { return gradient[3 * c + axis]; });
     float width = sheet_width(a.allowed, corner, edge, [&](int c) { return load3(gradient + 3 * c); });
-    u8 wish = 2;
+    u8 verdict = 2;
     if (edge > SDF_SHEET_EDGE * width) {
-        wish = 1;
+        verdict = 1;
     } else if (SDF_SHEET_SHARE * width < allowed) {
-        wish = bent > SDF_STRAIGHT * SDF_SHEET_SHARE * width;
+        verdict = bent > SDF_STRAIGHT * SDF_SHEET_SHARE * width;
     } else if (a.thin_only) {
-        wish = 0;
+        verdict = 0;
     } else if (bent > allowed || corners_jump(corner, edge) ||
                misses_surface(a.own, a.points, a.allowed.tolerance, cell, corner)) {
-        wish = 1;
+        verdict = 1;
     } else if (bent <= SDF_STRAIGHT * allowed) {
-        wish = 0;
+        verdict = 0;
     }
-    a.wish[i] = wish;
+    a.verdict[i] = verdict;
 }
 
 // Centres of cells to probe.
@@ -84,7 +84,7 @@ struct sdf_octree_probed_args {
     Points points;
     Limits allowed;
     const float* centre;  // [n] unsigned distance of the centre
-    u8* wish;             // [new cells] out: 1: open
+    u8* verdict;          // [new cells] out: 1: open
 };
 SDF_KERNEL(sdf_octree_probed, PLAIN, i) {
     u32 cell = a.cells[i], point[8];
@@ -95,7 +95,7 @@ SDF_KERNEL(sdf_octree_probed, PLAIN, i) {
         nearest = min_of(nearest, abs_of(corner[c]));
     }
     float miss = abs_of(abs_of(middle(corner)) - centre);
-    a.wish[cell - a.first] = miss > SDF_DOUBTFUL * allowed_error(nearest, a.allowed.tolerance, a.allowed.band);
+    a.verdict[cell - a.first] = miss > SDF_DOUBTFUL * allowed_error(nearest, a.allowed.tolerance, a.allowed.band);
 }
 
 // Third test, for cells still closed, by points shared with opened neighbours.
@@ -105,7 +105,7 @@ struct sdf_octree_peek_args {
     Level own, above;
     Points points;
     Limits allowed;
-    u8* wish;  // [n] out: 1: open
+    u8* verdict;  // [n] out: 1: open
 };
 template <class Team>
 FN void peek_around(const sdf_octree_peek_args& a, u32 i, Neighbours& around, const Team& team) {
@@ -138,7 +138,7 @@ FN void peek_around(const sdf_octree_peek_args& a, u32 i, Neighbours& around, co
     }
     bool opens = error > 1.f;
     if (!opens && error > SDF_DOUBTFUL) opens = bend_of(a.own, a.points, a.allowed, cell, point) > SDF_STRAIGHT;
-    if (team.first() == 0) a.wish[i] = opens;
+    if (team.first() == 0) a.verdict[i] = opens;
 }
 SDF_KERNEL(sdf_octree_peek, SIMD, i) {
     Neighbours around;

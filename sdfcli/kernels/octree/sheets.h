@@ -4,7 +4,7 @@
 //   SDF_SHEET_SHARE, SDF_SHEET_EDGE  limits for a cell with both sides
 //   near_surface, sheet_width        whether the surface may lie in a cell; thickness of its thinnest sheet
 //   sdf_octree_sheets                this thickness for new cells
-//   sdf_octree_sheet_points, sdf_octree_beside_sheets  points with more finely rounded values
+//   sdf_octree_sheet_points, sdf_octree_sheet_neighbours  points with more finely rounded values
 #ifndef SDFCLI_OCTREE_SHEETS_H
 #define SDFCLI_OCTREE_SHEETS_H
 #include "base/kernel.h"
@@ -100,7 +100,7 @@ SDF_KERNEL(sdf_octree_sheet_points, PLAIN, i) {
     for (int c = 0; c < 8; c++) atomic_or(a.fine + point[c], 1u << halvings);
 }
 
-struct sdf_octree_beside_sheets_args {
+struct sdf_octree_sheet_neighbours_args {
     u32 n;  // cells, of which leaves are tested
     AllLevels octree;
     const float* distance;  // [points] signed
@@ -108,7 +108,7 @@ struct sdf_octree_beside_sheets_args {
     const u32* before;      // [points]
     u32* fine;              // [points] in and out: at first a copy of `before`
 };
-SDF_KERNEL(sdf_octree_beside_sheets, PLAIN, i) {
+SDF_KERNEL(sdf_octree_sheet_neighbours, PLAIN, i) {
     CellOfAll at = cell_of(a.octree, i);
     if (at.own.state[at.cell] == SPLIT) return;
     u32 point[8], inside = 0, bits = 0;

@@ -25,7 +25,7 @@ struct VisitRoom {
     u32 seeds;  // maximum per point
     u32 most_listed;
     u32 most_chosen;
-    u32 most_asked;
+    u32 most_queried;
     u32 most_flags;
     u64* sums;        // [warps]
     u32* list;        // [most_listed] cells to split, level by level
@@ -35,17 +35,17 @@ struct VisitRoom {
     u32* lent;        // [most_chosen]
     u32* last;        // [most_chosen]
     u8* flag;         // [most_flags] one per cell of a level, and up to eight more
-    u32* row;         // [most_asked] and so on: by point of a chunk; later the points to sum up, see left()
-    float* position;  // [most_asked, 3]
-    u32* seed;        // [most_asked, seeds]
-    float* distance;  // [most_asked]
-    u32* slot;        // [most_asked]
-    u8* before;       // [most_asked]
-    u8* inside;       // [most_asked]
-    u64* link;        // [most_asked] later sums
-    u32* asked;       // [most_asked] points with a winding number query
+    u32* row;         // [most_queried] and so on: by point of a chunk; later the points to sum up, see left()
+    float* position;  // [most_queried, 3]
+    u32* seed;        // [most_queried, seeds]
+    float* distance;  // [most_queried]
+    u32* slot;        // [most_queried]
+    u8* before;       // [most_queried]
+    u8* inside;       // [most_queried]
+    u64* link;        // [most_queried] later sums
+    u32* queried;     // [most_queried] points with a winding number query
     u32* many;        // [2] number of these points, and of points to sum up
-    float* winding;   // [most_asked]
+    float* winding;   // [most_queried]
 };
 
 // A level with its capacity in cells and rows; zeros if it has none.
@@ -82,12 +82,12 @@ enum VisitPart {
     ANSWERED,
     FLAGGED,
     BORN,
-    BESIDE,
+    LINKED,
     SCREENED,
     PROBED,
     LOOKED_AT,
     PEEKED,
-    WOUND,
+    WINDING,
     TESTED,
     BEGUN,
     OWNED,
@@ -96,7 +96,7 @@ enum VisitPart {
     KEPT,
     VISIT_PARTS
 };
-static_assert(ANSWERED == 0 && WOUND == (VISIT_PARTS + 1) / 2,
+static_assert(ANSWERED == 0 && WINDING == (VISIT_PARTS + 1) / 2,
               "half of all blocks apart, as both may be done at a time");
 enum VisitList { LISTED_CELLS, CHOSEN_CELLS };
 
@@ -113,7 +113,7 @@ struct VisitTally {
     u32 first;     // index of the first new cell there
     u32 asking;    // points to query
     // If capacity was lacking: the capacity required, on level `at`.
-    u32 want_cells, want_rows, want_points, want_listed, want_chosen, want_asked, want_flags;
+    u32 want_cells, want_rows, want_points, want_listed, want_chosen, want_queried, want_flags;
     // State passed between steps.
     u32 level, top;                    // level of the cells being split; finest level of the visit
     u32 listed;                        // entries of the list
@@ -121,8 +121,8 @@ struct VisitTally {
     u32 row;                           // first row of new cells
     u32 probing;                       // cells to probe
     u32 list, list_from, opening;      // the cells to open, and their count
-    u32 lone, packets;                 // points for other launches to query, a warp for each or for 32
-    u32 wound;                         // points whose winding numbers other launches compute
+    u32 single, packets;               // points for other launches to query, a warp for each or for 32
+    u32 windings;                      // points whose winding numbers other launches compute
     u32 ahead;                         // whether all points' winding numbers were computed with the distances
     u32 then, answered;                // the steps after opening, and after the answers
     u32 first_row, first_point, more;  // first new row and point; number of new points
@@ -134,20 +134,20 @@ struct VisitTally {
 #define SDF_TALLY_LEVEL 3u
 
 struct sdf_octree_visit_args {
-    u32 n;             // threads: all that run concurrently
-    u32 levels;        // of the octree
-    u32 depth;         // finest level for the tolerance
-    u32 pieces;        // maximum cells per chunk of new points
-    u32 wide;          // new cells per thread from which the host takes over
-    u32 lone;          // queries per warp from which other launches take over
-    u32 most_wound;    // winding numbers per warp from which other launches take over
-    u32 together;      // queries from which these launches use packets
-    u32 most_ahead;    // maximum points per two warps for computing winding numbers with the distances
-    u32 after_asking;  // whether to return at once unless the previous launch ended with queries
-    float jump_edge;   // as in sdf_octree_test
-    const u64* level;  // [levels, 12] the structs VisitLevel
-    u32* tally;        // [37 + 3 * levels] in and out
-    u32* told;         // [2, 37 + 3 * levels] out: two alternating copies, read by the host
+    u32 n;              // threads: all that run concurrently
+    u32 levels;         // of the octree
+    u32 depth;          // finest level for the tolerance
+    u32 pieces;         // maximum cells per chunk of new points
+    u32 wide;           // new cells per thread from which the host takes over
+    u32 single;         // queries per warp from which other launches take over
+    u32 most_windings;  // winding numbers per warp from which other launches take over
+    u32 together;       // queries from which these launches use packets
+    u32 most_ahead;     // maximum points per two warps for computing winding numbers with the distances
+    u32 after_asking;   // whether to return at once unless the previous launch ended with queries
+    float jump_edge;    // as in sdf_octree_test
+    const u64* level;   // [levels, 12] the structs VisitLevel
+    u32* tally;         // [37 + 3 * levels] in and out
+    u32* host_tally;    // [2, 37 + 3 * levels] out: two alternating copies, read by the host
     Points points;
     Limits allowed;
     PacketTree tree;
@@ -205,18 +205,18 @@ struct Visits {
         for (u32 k = 0; k < a.levels; k++)
             cells[k] = of_level(k)[0], rows[k] = of_level(k)[1], split[k] = of_level(k)[2];
         grid.meet();  // before one thread overwrites values that others still read
-        t.stop = SDF_VISITS_GO_ON, t.turn ^= 1, t.lone = t.packets = t.wound = 0;
-        t.want_cells = t.want_rows = t.want_points = t.want_listed = t.want_chosen = t.want_asked = t.want_flags = 0;
+        t.stop = SDF_VISITS_GO_ON, t.turn ^= 1, t.single = t.packets = t.windings = 0;
+        t.want_cells = t.want_rows = t.want_points = t.want_listed = t.want_chosen = t.want_queried = t.want_flags = 0;
         while (t.stop == SDF_VISITS_GO_ON) t.step = next();
         if (grid.thread > 0) return;
         const u32 own = sizeof t / sizeof(u32);
-        u32* told = a.told + t.turn * (own + SDF_TALLY_LEVEL * a.levels);
-        for (u32 k = 1; k < own; k++) a.tally[k] = told[k] = ((const u32*)&t)[k];  // arrivals are counted there
-        told += own;
-        for (u32 k = 0; k < a.levels; k++, told += SDF_TALLY_LEVEL) {
-            of_level(k)[0] = told[0] = cells[k];
-            of_level(k)[1] = told[1] = rows[k];
-            of_level(k)[2] = told[2] = split[k];
+        u32* host_tally = a.host_tally + t.turn * (own + SDF_TALLY_LEVEL * a.levels);
+        for (u32 k = 1; k < own; k++) a.tally[k] = host_tally[k] = ((const u32*)&t)[k];  // arrivals are counted there
+        host_tally += own;
+        for (u32 k = 0; k < a.levels; k++, host_tally += SDF_TALLY_LEVEL) {
+            of_level(k)[0] = host_tally[0] = cells[k];
+            of_level(k)[1] = host_tally[1] = rows[k];
+            of_level(k)[2] = host_tally[2] = split[k];
         }
     }
 
@@ -266,7 +266,7 @@ struct Visits {
                 return t.probing ? PROBE_CENTRES : opens(PEEK_AT_CELLS);
             case PROBE_CENTRES:
                 t.asking = min_of(t.probing - t.piece, a.pieces);
-                if (!room_for(t.want_asked, t.asking, a.room.most_asked)) return again;
+                if (!room_for(t.want_queried, t.asking, a.room.most_queried)) return again;
                 probe();
                 t.answered = LOOK_AT_PROBED;
                 return ASK_POINTS;
@@ -299,7 +299,7 @@ struct Visits {
             case MAKE_POINTS:
                 t.asking = before(min_of(t.piece + a.pieces, t.opening)) - before(t.piece);
                 if (!room_for(t.want_points, t.first_point + t.more, a.most_points) |
-                    !room_for(t.want_asked, t.asking, a.room.most_asked))
+                    !room_for(t.want_queried, t.asking, a.room.most_queried))
                     return again;
                 make_points();
                 t.answered = SIGN_POINTS;
@@ -307,9 +307,9 @@ struct Visits {
             case ASK_POINTS:
                 t.queries += t.asking;
                 t.ahead = 0;
-                if (t.asking && t.asking / warps() >= a.lone) {
+                if (t.asking && t.asking / warps() >= a.single) {
                     t.stop = SDF_VISITS_TO_ASK;
-                    (t.asking < a.together ? t.lone : t.packets) = t.asking;
+                    (t.asking < a.together ? t.single : t.packets) = t.asking;
                 } else {
                     t.ahead = t.answered == SIGN_POINTS && winds() && 2 * t.asking <= a.most_ahead * warps();
                     ask();
@@ -318,8 +318,8 @@ struct Visits {
             case SIGN_POINTS:
                 if (t.asking && !a.signs.normals) inherit();
                 if (t.asking == 0 || !winds() || t.ahead) return KEEP_POINTS;
-                if (a.room.many[0] / warps() >= a.most_wound) {
-                    t.stop = SDF_VISITS_TO_ASK, t.wound = a.room.many[0];
+                if (a.room.many[0] / warps() >= a.most_windings) {
+                    t.stop = SDF_VISITS_TO_ASK, t.windings = a.room.many[0];
                 } else {
                     wind();
                     grid.meet();
@@ -338,7 +338,7 @@ struct Visits {
     // Whether signs may depend on winding numbers.
     METHOD bool winds() const { return !a.signs.normals && a.signs.tree.triangles > 0; }
     // The points with winding numbers to be summed over all triangles.
-    METHOD u32* left() const { return t.ahead ? a.room.asked : a.room.row; }
+    METHOD u32* left() const { return t.ahead ? a.room.queried : a.room.row; }
     METHOD u32 opens(u32 then) {
         t.then = then;
         return OPEN_CELLS;
@@ -398,8 +398,8 @@ struct Visits {
         t.listed -= count;
         sdf_octree_children_args children = {count, cells[t.at] / 8, a.room.list + t.listed, own(t.level), own(t.at)};
         each(BORN, count, [&](u32 i) { sdf_octree_children_at(children, i); });
-        sdf_octree_beside_args beside = {27 * count, cells[t.at] / 8, children.cells, own(t.level), own(t.at)};
-        each(BESIDE, 27 * count, [&](u32 i) { sdf_octree_beside_at(beside, i); });
+        sdf_octree_link_children_args beside = {27 * count, cells[t.at] / 8, children.cells, own(t.level), own(t.at)};
+        each(LINKED, 27 * count, [&](u32 i) { sdf_octree_link_children_at(beside, i); });
         grid.meet();
         t.first = cells[t.at];
         cells[t.at] += 8 * count;
@@ -523,16 +523,16 @@ struct Visits {
     APART void ask() {
         const VisitRoom& room = a.room;
         u32 count = t.asking;
-        sdf_distance_lone_args query = {SDF_WARP * count, count,
-                                        nullptr,          a.tree.levels,
-                                        room.seeds,       room.position,
-                                        nullptr,          a.tree.slot_place,
-                                        a.tree.record,    a.tree.box,
-                                        a.tree.part,      a.tree.level_start,
-                                        nullptr,          1,
-                                        room.seed,        nullptr,
-                                        room.distance,    room.slot,
-                                        nullptr,          nullptr};
+        sdf_distance_single_args query = {SDF_WARP * count, count,
+                                          nullptr,          a.tree.levels,
+                                          room.seeds,       room.position,
+                                          nullptr,          a.tree.slot_place,
+                                          a.tree.record,    a.tree.box,
+                                          a.tree.part,      a.tree.level_start,
+                                          nullptr,          1,
+                                          room.seed,        nullptr,
+                                          room.distance,    room.slot,
+                                          nullptr,          nullptr};
         each(ANSWERED, SDF_WARP * count, [&](u32 i) { ask_alone(query, i); });
         if (t.ahead) wind();
         grid.meet();
@@ -561,7 +561,7 @@ struct Visits {
                      u32 all = warp_ballot(asks), place = 0;
                      if (lane == 0 && all) place = atomic_add(room.many, (u32)popcount(all));
                      place = shfl(place, 0) + (u32)popcount(all & ((1u << lane) - 1u));
-                     if (asks) room.asked[place] = i;
+                     if (asks) room.queried[place] = i;
                  });
             grid.meet();
             inherit.before = room.before;
@@ -573,23 +573,24 @@ struct Visits {
     APART void wind() {
         const VisitRoom& room = a.room;
         const NewSigns& s = a.signs;
-        const u32* asked = t.ahead ? nullptr : room.asked;
-        sdf_winding_lone_args winding = {grid.threads, t.asking, room.position, asked,  asked ? room.many : nullptr,
-                                         s.tree,       s.caps,   s.steps,       s.step, s.beta,
-                                         s.lost,       0,        room.winding,  left(), room.many + 1};
-        sdf_winding_lone_at(winding, grid.from(WOUND, VISIT_PARTS));
+        const u32* queried = t.ahead ? nullptr : room.queried;
+        sdf_winding_single_args winding = {
+            grid.threads, t.asking, room.position, queried, queried ? room.many : nullptr,
+            s.tree,       s.caps,   s.steps,       s.step,  s.beta,
+            s.lost,       0,        room.winding,  left(),  room.many + 1};
+        sdf_winding_single_at(winding, grid.from(WINDING, VISIT_PARTS));
     }
 
     // Exact winding numbers of a list's points without an inherited sign, by all threads together: half a warp takes a
     // millisecond for 70,000 triangles.
-    APART void sum_up(const u32* asked, u32 count) {
+    APART void sum_up(const u32* queried, u32 count) {
         const VisitRoom& room = a.room;
         const WindingTree& tree = a.signs.tree;
         grid.each(count, [&](u32 k) { room.link[k] = 0; });
         grid.meet();
         for (u32 k = 0; k < count; k++) {
-            if (room.inside[asked[k]] != SDF_SIGN_UNKNOWN) continue;
-            F3 p = load3(room.position + 3 * (size_t)asked[k]);
+            if (room.inside[queried[k]] != SDF_SIGN_UNKNOWN) continue;
+            F3 p = load3(room.position + 3 * (size_t)queried[k]);
             double sum = 0.0;
             for (u32 slot = grid.thread; slot < tree.triangles; slot += grid.threads)
                 sum += triangle_winding(tree, slot, p, 16);
@@ -597,7 +598,7 @@ struct Visits {
             if (grid.thread % SDF_WARP == 0) atomic_add(room.link + k, all);
         }
         grid.meet();
-        grid.each(count, [&](u32 k) { room.winding[asked[k]] = (float)(from_grains(room.link[k]) / SDF_FOUR_PI); });
+        grid.each(count, [&](u32 k) { room.winding[queried[k]] = (float)(from_grains(room.link[k]) / SDF_FOUR_PI); });
         grid.meet();
     }
 };

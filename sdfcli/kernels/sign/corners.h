@@ -7,7 +7,7 @@
 // INTERFACE
 //   sdf_sign_links   links each corner to the neighbour from which it inherits
 //   sdf_sign_spread  propagates signs along the links
-//   sdf_sign_asked   on a GPU: lists the corners without a link
+//   sdf_sign_unlinked   on a GPU: lists the corners without a link
 #ifndef SDFCLI_SIGN_CORNERS_H
 #define SDFCLI_SIGN_CORNERS_H
 #include "base/kernel.h"
@@ -83,14 +83,14 @@ SDF_KERNEL(sdf_sign_spread, PLAIN, i) {
 // Lists the points without a link. Each warp scans a run and reserves space for its results at once, so the order of
 // runs is unspecified.
 
-struct sdf_sign_asked_args {
+struct sdf_sign_unlinked_args {
     u32 n;            // threads: one warp per run of 256 points
     u32 count;        // points
     const u64* link;  // [count]
-    u32* asked;       // [count] out: points with link 0
+    u32* queried;     // [count] out: points with link 0
     u32* many;        // [1] in and out: list length; 0 before
 };
-SDF_KERNEL(sdf_sign_asked, WARP, i) {
+SDF_KERNEL(sdf_sign_unlinked, WARP, i) {
     u32 thread = i % SDF_WARP, first = i / SDF_WARP * SDF_LINK_ROUNDS * SDF_WARP, found[SDF_LINK_ROUNDS], all = 0;
     UNROLL
     for (u32 k = 0; k < SDF_LINK_ROUNDS; k++) {
@@ -103,7 +103,7 @@ SDF_KERNEL(sdf_sign_asked, WARP, i) {
     UNROLL
     for (u32 k = 0; k < SDF_LINK_ROUNDS; k++) {
         u32 place = at + (u32)popcount(found[k] & ((1u << thread) - 1u));
-        if (found[k] >> thread & 1u) a.asked[place] = first + k * SDF_WARP + thread;
+        if (found[k] >> thread & 1u) a.queried[place] = first + k * SDF_WARP + thread;
         at += (u32)popcount(found[k]);
     }
 }

@@ -15,7 +15,7 @@
 struct NewSigns {
     const float* normals;  // [triangles, 7, 3] null: winding numbers are used
     WindingTree tree;      // 0 triangles: nothing is inside
-    WindingTree caps;      // this and the following: as in sdf_winding_lone
+    WindingTree caps;      // this and the following: as in sdf_winding_single
     u32 steps;
     const float* step;  // [steps, 2]
     float beta;

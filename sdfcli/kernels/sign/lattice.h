@@ -180,8 +180,8 @@ FN int crossings(const WindingTree& tree, F3 p, F3 q, bool* sure) {
 
 // Points with known distances to a surface, whose holes are closed by caps. Winding numbers include the caps.
 struct LatticePoints {
-    const float* points;    // [asked, 3]
-    const float* distance;  // [asked] unsigned, from the surface without caps
+    const float* points;    // [queried, 3]
+    const float* distance;  // [queried] unsigned, from the surface without caps
     SignLattice lattice;
     WindingTree tree;
     WindingTree caps;  // 0 triangles: none
@@ -241,7 +241,7 @@ struct LatticeMemory {
 struct sdf_lattice_winding_args {
     u32 n;      // threads: one warp per run of 256 points
     u32 count;  // points
-    LatticePoints asked;
+    LatticePoints queried;
     float* winding;  // [count] out: surface and caps together, or SDF_UNKNOWN
     u32* unsettled;  // [count] out: points where it is unknown, or caps matter
     u32* many;       // [1] in and out: their number; 0 before
@@ -270,7 +270,7 @@ SDF_KERNEL(sdf_lattice_winding, WARP, i) {
     for (u32 k = thread; k < SDF_RUN; k += SDF_WARP) {
         bool waits = false;
         if (k < points) {
-            NearNode at = near_node(a.asked, first + k);
+            NearNode at = near_node(a.queried, first + k);
             waits = !at.known();
             run.point[k] = quad(at.p, at.apart ? at.reach : -1.f);
             run.number[k] = waits ? 0 : at.number;
@@ -279,21 +279,21 @@ SDF_KERNEL(sdf_lattice_winding, WARP, i) {
         count = kept(run.waiting, count, thread, waits, k);
     }
     warp_sync();
-    u32 lone = 0;
+    u32 single = 0;
     for (u32 k = thread; k < count + thread; k += SDF_WARP) {
         u32 own = run.waiting[min_of(k, count - 1)], number = 0;
         if (k < count && run.point[own].w > 0.f) number = number_of_neighbour(run, own, points);
         if (number) a.winding[first + own] = winding_of(number);
         warp_sync();
-        lone = kept(run.waiting, lone, thread, k < count && number == 0, own);
+        single = kept(run.waiting, single, thread, k < count && number == 0, own);
     }
     warp_sync();
-    for (u32 k = thread; k < lone + thread; k += SDF_WARP) {
+    for (u32 k = thread; k < single + thread; k += SDF_WARP) {
         bool open = false;
-        u32 point = first + run.waiting[min_of(k, lone - 1)];
-        if (k < lone) {
-            NearNode at = near_node(a.asked, point);
-            u32 number = number_along(a.asked, at);
+        u32 point = first + run.waiting[min_of(k, single - 1)];
+        if (k < single) {
+            NearNode at = near_node(a.queried, point);
+            u32 number = number_along(a.queried, at);
             a.winding[point] = winding_of(number);
             open = number == 0 || !at.apart;
         }

@@ -5,7 +5,7 @@
 //
 // INTERFACE
 //   sdf_ball_centres  the balls' centres
-//   sdf_ball_judged   classifies a ball by the surface nearest to its centre
+//   sdf_ball_classified   classifies a ball by the surface nearest to its centre
 //   sdf_ball_middles  midpoints between a ball's point and the opposite surface
 #ifndef SDFCLI_VERIFY_THICKNESS_H
 #define SDFCLI_VERIFY_THICKNESS_H
@@ -21,7 +21,7 @@ struct TouchingBalls {
     u32 halvings;   // number of halvings of the radius in the first round
     double widest;  // radius before halving
     Domain domain;
-    double far;  // see AskedPoints
+    double far;  // see QueryPoints
 };
 
 struct TouchingBall {
@@ -66,7 +66,7 @@ FN u32 turned_away(const float* triangle, D3 normal, double least) {
     return cosine - off > least * length ? 0 : SDF_BALL_DOUBTFUL;
 }
 
-struct sdf_ball_judged_args {
+struct sdf_ball_classified_args {
     u32 n;  // rounds x balls
     TouchingBalls balls;
     double opposed;          // the nearest surface is opposite the point if their directions' cosine is below
@@ -79,7 +79,7 @@ struct sdf_ball_judged_args {
     u32* face;               // [n] out: id of this triangle
     double* width;           // [n] out: from the point to the nearest surface, along the normal
 };
-SDF_KERNEL(sdf_ball_judged, PLAIN, i) {
+SDF_KERNEL(sdf_ball_classified, PLAIN, i) {
     TouchingBall ball = ball_at(a.balls, i);
     const Domain& domain = a.balls.domain;
     const float* t = a.triangle + 9 * (size_t)a.slot[i];

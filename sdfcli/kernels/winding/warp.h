@@ -2,7 +2,7 @@
 // contributions are multiples of 2^-36, so the sums agree to the last bit.
 //
 // INTERFACE
-//   sdf_winding_lone  winding numbers for points, half a warp each; for open surfaces corrected by caps
+//   sdf_winding_single  winding numbers for points, half a warp each; for open surfaces corrected by caps
 #ifndef SDFCLI_WINDING_WARP_H
 #define SDFCLI_WINDING_WARP_H
 #include "base/kernel.h"
@@ -23,16 +23,16 @@ FN double triangle_winding(const WindingTree& t, u32 place, F3 p, int terms) {
 
 // Half a warp per point: each thread processes a node or a triangle. Rarely are more than 16 nodes pending: a whole
 // warp would take nearly as many steps.
-#define SDF_LONE_HIGH 192  // above this height nodes are processed one by one, which adds no more than SDF_STACK
-#define SDF_LONE_STACK (SDF_LONE_HIGH + SDF_POINT_WIDTH + SDF_STACK)
+#define SDF_SINGLE_HIGH 192  // above this height nodes are processed one by one, which adds no more than SDF_STACK
+#define SDF_SINGLE_STACK (SDF_SINGLE_HIGH + SDF_POINT_WIDTH + SDF_STACK)
 
 struct LoneWindingMemory {
     u64 sum;
-    u32 node[SDF_LONE_STACK], slot[3 * SDF_POINT_WIDTH];
+    u32 node[SDF_SINGLE_STACK], slot[3 * SDF_POINT_WIDTH];
 };
 
-// Both halves execute every method: `asked` tells whether this half's point takes part.
-struct LoneWinding {
+// Both halves execute every method: `queried` tells whether this half's point takes part.
+struct SingleWinding {
     WindingTree tree;
     LoneWindingMemory* memory;
     u32 thread, shift;  // within this half; position of its votes
@@ -47,17 +47,17 @@ struct LoneWinding {
         warp_sync();
         return all;
     }
-    METHOD float exact(F3 p, int terms, bool asked) {
+    METHOD float exact(F3 p, int terms, bool queried) {
         double sum = 0.0;
-        for (u32 slot = thread; asked && slot < tree.triangles; slot += SDF_POINT_WIDTH)
+        for (u32 slot = thread; queried && slot < tree.triangles; slot += SDF_POINT_WIDTH)
             sum += triangle_winding(tree, slot, p, terms);
         return (float)(total(sum) / SDF_FOUR_PI);
     }
-    METHOD float winding(F3 p, float beta, bool asked) {
-        if (beta == 0.f || tree.triangles == 1) return exact(p, beta > 0.f ? 8 : 16, asked);
+    METHOD float winding(F3 p, float beta, bool queried) {
+        if (beta == 0.f || tree.triangles == 1) return exact(p, beta > 0.f ? 8 : 16, queried);
         float beta_sq = beta * beta;
         double sum = 0.0;
-        u32 height = asked ? 1 : 0, slots = 0, below = (1u << thread) - 1u;
+        u32 height = queried ? 1 : 0, slots = 0, below = (1u << thread) - 1u;
         if (thread == 0) memory->node[0] = 0;
         warp_sync();
         while (warp_ballot(height > 0 || slots > 0)) {
@@ -69,7 +69,7 @@ struct LoneWinding {
                 warp_sync();
                 if (!warp_ballot(!measures && height > 0)) continue;
             }
-            u32 many = measures ? 0 : height > SDF_LONE_HIGH ? 1u : min_of(height, SDF_POINT_WIDTH);
+            u32 many = measures ? 0 : height > SDF_SINGLE_HIGH ? 1u : min_of(height, SDF_POINT_WIDTH);
             height -= many;
             u32 left = SDF_NONE, right = SDF_NONE;
             bool down = false;
@@ -107,11 +107,11 @@ struct LoneWinding {
     }
 };
 
-struct sdf_winding_lone_args {
+struct sdf_winding_single_args {
     u32 n;                // threads: whole warps
     u32 count;            // points
     const float* points;  // [count, 3]
-    const u32* asked;     // [most] indices of queried points; null: all
+    const u32* queried;   // [most] indices of queried points; null: all
     const u32* many;      // [1] their number; null: count
     WindingTree tree;
     WindingTree caps;  // triangles that close the surface's holes; 0 triangles: none, or not requested
@@ -126,50 +126,50 @@ struct sdf_winding_lone_args {
 };
 // For an open surface, corrects values near the level 0.5 by the caps, as WindingSigner does. whole: the winding number
 // for surface and caps together, if known.
-FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, u32 point, F3 p, float first, float whole,
-                   bool asked) {
-    WindingTree all = lone.tree;
+FN float corrected(const sdf_winding_single_args& a, SingleWinding& single, u32 point, F3 p, float first, float whole,
+                   bool queried) {
+    WindingTree all = single.tree;
     float winding = first;
-    lone.tree = a.caps;
-    lone.tree.slots = nullptr;  // caps use all rows
+    single.tree = a.caps;
+    single.tree.slots = nullptr;  // caps use all rows
     bool known = whole != SDF_UNKNOWN;
-    if (warp_ballot(asked && known)) {
-        float own = lone.winding(p, a.beta, asked && known);
+    if (warp_ballot(queried && known)) {
+        float own = single.winding(p, a.beta, queried && known);
         if (known) winding = whole - own;
     }
     for (u32 k = 0; k < a.steps; k++) {
         float off = winding - 0.5f;
-        bool near = asked && max_of(off, -off) < a.step[2 * k];
+        bool near = queried && max_of(off, -off) < a.step[2 * k];
         if (!warp_ballot(near)) continue;
-        float own = lone.winding(p, a.step[2 * k + 1], near);
+        float own = single.winding(p, a.step[2 * k + 1], near);
         if (near) winding = (known ? whole : rintf(winding + own)) - own;
     }
-    lone.tree = all;
+    single.tree = all;
     float change = winding - first;
-    bool lost = asked && !known && max_of(change, -change) > a.lost;
+    bool lost = queried && !known && max_of(change, -change) > a.lost;
     if (!warp_ballot(lost)) return winding;
     if (a.left) {
-        if (lost && lone.thread == 0) a.left[atomic_add(a.many_left, 1)] = point;
+        if (lost && single.thread == 0) a.left[atomic_add(a.many_left, 1)] = point;
         return winding;
     }
-    float exact = lone.exact(p, 16, lost);
+    float exact = single.exact(p, 16, lost);
     return lost ? exact : winding;
 }
 
-SDF_KERNEL(sdf_winding_lone, WARP, i) {
+SDF_KERNEL(sdf_winding_single, WARP, i) {
     const u32 together = SDF_WARP / SDF_POINT_WIDTH;
     SDF_SHARED LoneWindingMemory memory[SDF_BLOCK_WARPS * together];
     u32 thread = i % SDF_POINT_WIDTH, part = i / SDF_POINT_WIDTH % together, warp = i / SDF_WARP;
-    LoneWinding lone = {a.tree, memory + warp % SDF_BLOCK_WARPS * together + part, thread, SDF_POINT_WIDTH * part};
+    SingleWinding single = {a.tree, memory + warp % SDF_BLOCK_WARPS * together + part, thread, SDF_POINT_WIDTH * part};
     u32 count = a.many ? *a.many : a.count;
     for (u32 first = together * warp; first < count; first += together * (a.n / SDF_WARP)) {
-        u32 at = min_of(first + part, count - 1), point = a.asked ? a.asked[at] : at;
-        bool asked = first + part < count;
+        u32 at = min_of(first + part, count - 1), point = a.queried ? a.queried[at] : at;
+        bool queried = first + part < count;
         F3 p = load3(a.points + 3 * (size_t)point);
-        float whole = a.closed && asked ? a.winding[point] : SDF_UNKNOWN;
-        float winding = lone.winding(p, a.beta, asked && whole == SDF_UNKNOWN);
-        if (a.caps.triangles) winding = corrected(a, lone, point, p, winding, whole, asked);
-        if (asked && thread == 0) a.winding[point] = winding;
+        float whole = a.closed && queried ? a.winding[point] : SDF_UNKNOWN;
+        float winding = single.winding(p, a.beta, queried && whole == SDF_UNKNOWN);
+        if (a.caps.triangles) winding = corrected(a, single, point, p, winding, whole, queried);
+        if (queried && thread == 0) a.winding[point] = winding;
     }
 }
 #endif

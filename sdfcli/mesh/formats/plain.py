@@ -180,7 +180,7 @@ def tables_of(data: bytes, before: int, start: int, counts: Sequence[int]) -> tu
     return found, rows
 
 
-def text_behind(tables: list[Table], more: int, fault: str) -> str:
+def trailing_text(tables: list[Table], more: int, fault: str) -> str:
     """A note about the lines after the last table; empty without any. more: line count. Raises InputError with the text
     `fault` if `more` is negative, or if the first line begins with a number."""
     if more < 0:

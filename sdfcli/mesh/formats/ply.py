@@ -20,7 +20,7 @@ from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Faces, Floats, Ints, by_threads
 from sdfcli.mesh.formats.lines import WHOLE, check_range, with_line_feeds
 from sdfcli.mesh.formats.notes import note
-from sdfcli.mesh.formats.plain import Words, tables_of, text_behind
+from sdfcli.mesh.formats.plain import Words, tables_of, trailing_text
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.runtime.memory import require
 
@@ -175,7 +175,7 @@ class _Text:
         body = with_line_feeds(data[start:].tobytes())
         self.tables, rows = tables_of(body, lines, 0, [element.count for element in elements])
         needed = sum(element.count for element in elements)
-        self.after = text_behind(
+        self.after = trailing_text(
             self.tables, rows - needed, f"the header says {needed:,} rows, but {rows:,} lines follow"
         )
 

@@ -21,7 +21,7 @@ from sdfcli.mesh.arrays import Faces, Floats, Ints
 from sdfcli.mesh.formats.apart import EXTRAS, read_apart
 from sdfcli.mesh.formats.lines import REAL, check_range, polygons_of, with_line_feeds
 from sdfcli.mesh.formats.notes import note
-from sdfcli.mesh.formats.plain import Lines, lines_of, tables_of, text_behind
+from sdfcli.mesh.formats.plain import Lines, lines_of, tables_of, trailing_text
 from sdfcli.mesh.formats.ply import read_ply
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.mesh.formats.vtk_xml import read_vtk
@@ -310,7 +310,7 @@ def read_off(path: Path) -> Arrays:
     vertices, faces = int(counts[0]), int(counts[1])
     tables, rows = tables_of(data, line, start, [vertices, faces])
     fault = f"the header says {vertices:,} vertices and {faces:,} faces, but {rows:,} lines follow"
-    if behind := text_behind(tables, rows - vertices - faces, fault):
+    if behind := trailing_text(tables, rows - vertices - faces, fault):
         note(path, behind)
     position = tables[0].points()
     polygons, places = tables[1].polygons(_off_corners)

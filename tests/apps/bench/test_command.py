@@ -190,7 +190,7 @@ def test_coherence(dragon: Path) -> None:
 
 @pytest.fixture
 def few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("SIZES_CPU", (64, 4096)), ("JUDGED_CPU", 64), ("ABLATED_CPU", 64)):
+    for name, value in (("SIZES_CPU", (64, 4096)), ("RECALL_QUERIES_CPU", 64), ("ABLATED_CPU", 64)):
         monkeypatch.setattr(f"sdfcli.apps.bench.knn.{name}", value)
 
 

@@ -13,11 +13,11 @@ import backends
 import oracle
 import shapes
 from sdfcli.apps.bench import knn
-from sdfcli.apps.bench.forms import FORMS, Form
-from sdfcli.apps.bench.judged import Quality, recall
+from sdfcli.apps.bench.box_encodings import FORMS, Form
 from sdfcli.apps.bench.knn import PLACES, SHIFTS, TABLES, Comparison
 from sdfcli.apps.bench.knn_seeds import SEEDS, compare_seeds, finding
 from sdfcli.apps.bench.points import make_points
+from sdfcli.apps.bench.recall import Quality, recall
 from sdfcli.apps.bench.seeds import THESIS, Seeded
 from sdfcli.backend import Backend
 from sdfcli.errors import UsageError

@@ -13,8 +13,8 @@ from sdfcli.cli.bench_options import Repeat, check_block
 from sdfcli.cli.output import print_json, print_lines, print_table, progress
 
 if TYPE_CHECKING:
-    from sdfcli.apps.bench.judged import Quality
     from sdfcli.apps.bench.knn import Comparison, Size, Variant
+    from sdfcli.apps.bench.recall import Quality
     from sdfcli.backend import Backend
 
 
@@ -173,7 +173,7 @@ BY_SHIFTS: dict[str, Callable[[Quality], str]] = {
 
 
 def _print_quality(comparison: Comparison, quality: Sequence[Quality]) -> None:
-    from sdfcli.apps.bench.forms import FORMS
+    from sdfcli.apps.bench.box_encodings import FORMS
     from sdfcli.apps.bench.knn import PLACES, SHIFTS
 
     table = {(row.form, row.points, row.shifts): row for row in quality}

@@ -26,9 +26,9 @@ from sdfcli.mesh.mesh import Mesh
 from sdfcli.octree import visits
 from sdfcli.query.helper import DeviceHelper
 from sdfcli.scene import Scene
-from sdfcli.spatial.crew import Answer, Crew, Helper
 from sdfcli.spatial.index import DistanceIndex
 from sdfcli.spatial.packets import PacketIndex
+from sdfcli.spatial.query_pool import Answer, Helper, QueryPool
 
 backend = backends.backend
 
@@ -65,7 +65,7 @@ def test_pieces_of_points(backend: Backend, kind: str) -> None:
     index = scene.index
     helpers = [Counted(DeviceHelper(each, scene.mesh)) for each in (CpuBackend(1), backend)]
     lost = [Counted(helpers[0], fails) for fails in ("at once", "later")]
-    shared = Crew([*helpers, *lost])
+    shared = QueryPool([*helpers, *lost])
     for count in (0, 1, 99, 100, 199, 1000, 1003):
         points = backend.from_host(rng.random((count, 3)), np.float32)
         candidates = backend.from_host(rng.integers(0, len(scene.order), (count, max(1, index.seeds))), np.uint32)
@@ -144,7 +144,7 @@ def test_workers_that_share_a_mesh_are_killed(torus: Path) -> None:
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as local,
         distributed.Client(local) as client,
-        cluster.crew(local.scheduler_address, plan) as make,
+        cluster.query_pool(local.scheduler_address, plan) as make,
     ):
         victims = client.run(os.getpid).values()
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.apps.bench.forms import Form
+from sdfcli.apps.bench.box_encodings import Form
 from sdfcli.backend import Array, C
 from sdfcli.scene import Scene
 

@@ -17,7 +17,7 @@ Helper = Callable[[Backend, Array, Array], Callable[[], Answer]]
 function waits for the result, also on this backend. Either may raise any exception."""
 
 
-class Crew:
+class QueryPool:
     """Splits queries over helpers. If one fails, its share is computed here and it is dropped."""
 
     def __init__(self, helpers: Sequence[Helper]) -> None:
