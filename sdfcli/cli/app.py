@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from sdfcli import __version__
+from sdfcli import __version__, startup
 from sdfcli.cli.output import lost_output, print_error, print_traceback, say, standard_output
 from sdfcli.cli.registry import BUILT_IN, COMMANDS, Entry, plugins, sub_commands
 from sdfcli.errors import EXIT_CODES, INTERRUPTED, DeviceError, ReadingNote, SdfError
@@ -290,6 +290,7 @@ def main() -> None:
     _show_notes()
     if {"--install-completion", "--show-completion"} & set(sys.argv):
         _mend_zsh()
+    startup.collect_less()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # file names may be any bytes
