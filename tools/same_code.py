@@ -48,7 +48,10 @@ ARCHITECTURE = "compute_90"
 SHOWN_LINES = 80
 FETCH_SOURCES = """
 import json
-from sdfcli.backend.cuda.kernels import COMPILER_OPTIONS, kernel_sources
+try:
+    from sdfcli.backend.cuda.kernels import COMPILER_OPTIONS, kernel_sources
+except ImportError:  # an earlier tree
+    from sdfcli.backend.cuda import COMPILER_OPTIONS, kernel_sources
 print(json.dumps([COMPILER_OPTIONS, list(dict.fromkeys(kernel_sources().values()))]))
 """
 

@@ -64,7 +64,7 @@ COMMANDS = {
 def test_too_little_memory_is_said_in_one_line(folder: Path, command: str, kind: int) -> None:
     before = (folder / "torus.h5").read_bytes()
     codes = []
-    for limit in (60 * MB, 95 * MB, 130 * MB):
+    for limit in (60 * MB, 95 * MB, 150 * MB):
         space = limit + (60 * MB if kind == resource.RLIMIT_AS else 0)
         done = subprocess.run(
             [sys.executable, "-m", "sdfcli", *COMMANDS[command].split()],
