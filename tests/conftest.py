@@ -53,6 +53,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests marked `gpu` are skipped without a GPU, or fail if one is required."""
     if item.get_closest_marker("gpu"):
         _need_gpu()
+        from sdfcli.startup.cupy import import_cupy
+
+        import_cupy().cuda.Device(0).use()  # an earlier test of several GPUs may have left another one current
 
 
 def tool(name: str) -> Any:
