@@ -54,11 +54,11 @@ class Lazy(Command):
 
 def command_of(entry: Entry) -> Any:
     """Imports a command. Raises DeviceError if a plugin package's cannot be imported or is not a command."""
-    if entry.package is None:
-        return _made(entry.name, entry.load())
     try:
         return _made(entry.name, entry.load())
     except (Exception, SystemExit) as error:
+        if entry.package is None:
+            raise
         fault = f"{type(error).__name__}: {error}"
         raise DeviceError(f"{entry.name}: the package {entry.package} cannot be used: {fault}") from error
 

@@ -186,32 +186,31 @@ class MeshDistance:
         }
         backend, xp = self.backend, self.backend.xp
 
-        def found(queries: _Queries, **wanted: Array | None) -> Array:
+        parts: list[tuple[Any, ...]] = []
+
+        def found(queries: _Queries) -> tuple[Array]:
             count = xp.empty(len(queries.at), np.uint32)
-            points = {"points": queries.at, "scale": queries.scale}
-            backend.run("sdf_distance_within", len(count), count=count, **points, **given, **tree, **wanted)
-            return count
+            points = {"points": queries.at, "scale": queries.scale, "count": count, **given, **tree}
+            backend.run("sdf_distance_within", len(count), start=None, distance=None, face=None, **points)
+            counts = backend.to_host(count)
+            ends = np.cumsum(counts, dtype=np.uint64)
+            distance, face = (xp.empty(int(ends[-1]) if len(ends) else 0, dtype) for dtype in (np.float64, np.uint32))
+            start = backend.from_host(ends - counts)
+            backend.run("sdf_distance_within", len(count), start=start, distance=distance, face=face, **points)
+            point = sum(len(batch) for batch, *_ in parts) + np.repeat(backend.to_host(queries.order), counts)
+            parts.append((counts, point, backend.to_host(distance), backend.to_host(face)))
+            return (count,)
 
-        def counted(queries: _Queries) -> tuple[Array]:
-            return (queries.sent_back(found(queries, start=None, distance=None, face=None)),)
+        self._look_up(points, found, 16)
+        counts, point, distances, faces = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order_of = np.lexsort((faces, distances, point))
+        starts = np.searchsorted(point[order_of], np.arange(len(counts) + 1))
+        results = starts, faces[order_of].astype(np.int64), distances[order_of]
+        if is_cupy(points):
+            from sdfcli.startup.cupy import import_cupy
 
-        counts = self._look_up(points, counted, 4)[0]
-        counts = counts.get() if is_cupy(counts) else counts
-        starts = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
-        first, total = backend.from_host(starts[:-1].astype(np.uint64)), int(starts[-1])
-        distance, face, done = xp.empty(total, np.float64), xp.empty(total, np.uint32), 0
-
-        def listed(queries: _Queries) -> tuple[Array]:
-            nonlocal done
-            own, done = first[done : done + len(queries.at)], done + len(queries.at)
-            return (queries.sent_back(found(queries, start=own[queries.order], distance=distance, face=face)),)
-
-        self._look_up(points, listed, 12)
-        faces, distances = backend.to_host(face).astype(np.int64), backend.to_host(distance)
-        place = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        by_distance = np.lexsort((faces, distances, place))
-        results = starts, faces[by_distance], distances[by_distance]
-        return tuple(map(backend.from_host, results)) if is_cupy(points) else results
+            return tuple(map(import_cupy().asarray, results))
+        return results
 
     def _unsigned(self, queries: _Queries) -> tuple[Array]:
         return (self._in_units(queries, self._index.nearest(queries.at)[0], None),)
