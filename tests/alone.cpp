@@ -12,7 +12,7 @@
 #define SDF_ENTRY_CHUNKS SDF_ENTRY_SIMD
 
 #include "octree/balance.h"
-#include "octree/grow.h"
+#include "octree/open.h"
 #include "octree/refine.h"
 #include "sign/crossing.h"
 #include "sign/inherit.h"

@@ -68,7 +68,7 @@ def grids(request: pytest.FixtureRequest) -> Backend:
 def fibres() -> Path:
     """The library of WARP and GRID kernels, compiled for fibres."""
     source = Path(__file__).with_name("warp.cpp")
-    options = ["-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-w", f"-I{KERNELS}"]
+    options = ["-std=c++20", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-w", f"-I{KERNELS}"]
     contents = [path.read_bytes() for path in (source, *sorted(KERNELS.rglob("*.h")))]
 
     def make(library: Path) -> None:

@@ -28,7 +28,7 @@ extern "C" void scale(const scale_args& a) {
 """
 BACKEND = """
 from pathlib import Path
-COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
+COMPILER_OPTIONS = ("-std=c++20", "--fmad=false")
 def kernel_sources():
     return {"scale": (Path(__file__).parent / "kernels.h").read_text()}
 """

@@ -187,7 +187,7 @@ FN void meet_all(u32*, u32) {
 #include "neighbours/warp.h"
 #include "octree/finish.h"
 #include "octree/settle.h"
-#include "octree/visit.h"
+#include "octree/growth.h"
 #include "sign/corners.h"
 #include "sign/lattice.h"
 #include "winding/warp.h"

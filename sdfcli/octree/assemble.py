@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 
 from sdfcli.backend import ALL_THREADS, Array
@@ -91,20 +89,8 @@ def _leaves(octree: Octree, rank: Array, why: bool) -> tuple[dict[str, Array], A
 
 def _ranks(octree: Octree) -> Array:
     """Each cell's rank, level by level: the number of leaves before it along the Morton curve."""
-    backend, levels, counts = octree.backend, octree.levels, octree.cell_counts
-    run, xp, cells = backend.run, backend.xp, sum(counts)
-    if backend.grids:
-        ranks, arrivals = xp.empty(cells, np.uint32), xp.zeros(1, np.uint32)
-        run("sdf_octree_ranks", ALL_THREADS, cells=cells, octree=octree.all_levels, rank=ranks, arrivals=arrivals)
-        return ranks
-    ranks = xp.ones(cells, np.uint32)  # at first each cell's leaf count
-    ends = itertools.accumulate(counts)
-    rank = [ranks[end - count : end] for end, count in zip(ends, counts, strict=True)]
-    for level in reversed(range(1, len(levels))):
-        families = levels[level].families
-        run("sdf_octree_held", families.count, parent=families.parent, held=rank[level], above_held=rank[level - 1])
-    rank[0][:] = 0
-    for level in range(1, len(levels)):
-        families = levels[level].families
-        run("sdf_octree_rank", families.count, parent=families.parent, above_rank=rank[level - 1], rank=rank[level])
-    return ranks
+    xp, cells = octree.backend.xp, sum(octree.cell_counts)
+    rank, arrivals = xp.empty(cells, np.uint32), xp.zeros(1, np.uint32)
+    given = {"octree": octree.all_levels, "rank": rank, "arrivals": arrivals}
+    octree.backend.run("sdf_octree_ranks", ALL_THREADS, cells=cells, **given)
+    return rank

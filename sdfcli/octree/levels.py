@@ -127,25 +127,25 @@ class Level:
               neighbours, indexed by the axes along which they differ from the cell's own), points (27).
     """
 
-    def __init__(self, backend: Backend, number: int, visited: int = 0) -> None:
-        """number: the level; 0: root. visited: as for Octree."""
+    def __init__(self, backend: Backend, number: int, spare: int = 0) -> None:
+        """number: the level; 0: root. spare: as for Octree."""
         self._backend, self._number = backend, number
         self._groups: dict[str, Group] = {}
         self.cells = GrowableTable(
             backend,
             self._groups,
-            8 * visited,
+            8 * spare,
             row=(np.uint32, ()),
             state=(np.uint8, ()),
             split_request=(np.uint8, ()),
         )
         self.families = GrowableTable(
-            backend, self._groups, visited, parent=(np.uint32, ()), key=(np.uint64, ()), stale=(np.uint8, ())
+            backend, self._groups, spare, parent=(np.uint32, ()), key=(np.uint64, ()), stale=(np.uint8, ())
         )
         self.rows = GrowableTable(
             backend,
             self._groups,
-            OPENED_SHARE * visited,
+            OPENED_SHARE * spare,
             cell=(np.uint32, ()),
             child=(np.uint32, ()),
             around=(np.uint32, (8,)),
@@ -175,17 +175,17 @@ class Octree:
     """
 
     def __init__(
-        self, backend: Backend, depth: int, capped: bool, visited: int = 0, gradients: int = 0, most_piece: int = 0
+        self, backend: Backend, depth: int, capped: bool, spare: int = 0, gradients: int = 0, most_piece: int = 0
     ) -> None:
-        """visited: capacity for visits, in cells to split; see visits.py. gradients: maximum points with stored
+        """spare: capacity to reserve, in cells to split; see growth.py. gradients: maximum points with stored
         gradients where memory is scarce; for more points they are recomputed on each use. most_piece: see budget.py."""
-        self.backend, self.capped, self.visited = backend, capped, visited
-        self._gradients, self._most_piece = gradients, most_piece
-        self.levels = [Level(backend, number, visited) for number in range(depth + 1)]
+        self.backend, self.capped, self.spare = backend, capped, spare
+        self._gradients, self.most_piece = gradients, most_piece
+        self.levels = [Level(backend, number, spare) for number in range(depth + 1)]
         self.points = GrowableTable(
             backend,
             {},
-            C.OWN_POINTS * OPENED_SHARE * visited,
+            C.OWN_POINTS * OPENED_SHARE * spare,
             signed=(np.float32, ()),
             slot=(np.uint32, ()),
             gradient=(np.float32, (3,)),
@@ -196,7 +196,7 @@ class Octree:
 
     def piece(self, cells: int) -> int:
         """Cells per chunk of new points, for `cells` cells in all: keeps temporary memory a fraction of stored data."""
-        return max(PIECE, min(self._most_piece, cells // PIECES))
+        return max(PIECE, min(self.most_piece, cells // PIECES))
 
     def add_to_points(self, more: int) -> None:
         """Called before points are added."""

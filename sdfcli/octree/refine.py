@@ -13,8 +13,6 @@ from sdfcli.octree.levels import Octree
 from sdfcli.octree.sheets import NO_SHEETS, affordable
 from sdfcli.params import SHEET_CELL
 
-PROBE = 2
-"""Result of the corner test for a cell to be decided by its centre."""
 SAFETY = 0.8
 """Tests' share of the tolerance; the rest covers errors between a cell's 27 samples, and hanging corners."""
 JUMP_EDGE = 4.0
@@ -48,8 +46,8 @@ class Criteria:
         return {"points": self.distances.args, "allowed": self._allowed[known]}
 
     @property
-    def of_visits(self) -> dict[str, Any]:
-        """Kernel arguments for visits; see visits.py."""
+    def of_growth(self) -> dict[str, Any]:
+        """Kernel arguments for growth; see growth.py."""
         return {"depth": self.depth, "jump_edge": JUMP_EDGE * self.tolerance, **self.args}
 
     @property
@@ -66,60 +64,21 @@ class Criteria:
         found = backend.to_host(backend.taken(width, backend.compact(thin)[0]))
         self.thin = affordable(found, 0.5**self.depth, self.thin, share)
 
-    def by_corners(self, level: int, first: int) -> Array:
-        """New cells (k,) uint32, from index `first`, to open: tested by their corners and, if undecided, their
-        centre."""
-        backend, xp = self.octree.backend, self.octree.backend.xp
-        verdict = xp.empty(self.octree.levels[level].cells.count - first, np.uint8)
-        shared: dict[str, Any] = {**self.octree.place(level), **self.args, "first": first, "verdict": verdict}
-        backend.run("sdf_octree_screen", len(verdict), thin_only=int(level >= self.depth), **shared)
-        opened, probed = backend.compact(verdict, PROBE, first)
-        if len(probed) == 0:
-            return opened
-        piece = self.octree.piece(len(probed))
-        for start in range(0, len(probed), piece):
-            cells = probed[start : start + piece]
-            position, seed = self.distances.blank(len(cells))
-            probe = {**self.octree.place(level), "slot": self.octree.points.slot, "seeds": self.distances.seeds}
-            backend.run("sdf_octree_probe", len(cells), cells=cells, position=position, seed=seed, **probe)
-            distance, _ = self.distances.nearest(position, seed)
-            backend.run("sdf_octree_probed", len(cells), cells=cells, centre=distance, **shared)
-        return backend.compact(verdict, first=first)[0]
-
-    def by_neighbours(self, level: int, first: int) -> Array:
-        """New cells (k,) uint32, from index `first`, to open: tested by points of their opened neighbours."""
-        backend = self.octree.backend
-        verdict = backend.xp.empty(self.octree.levels[level].cells.count - first, np.uint8)
+    def marginal(self, level: int, rows: Array, share: float) -> Array:
+        """Causes (cells,) uint8 for which a level's opened cells, at rows (k,) uint32, would be split with a `share` of
+        the tolerance."""
+        own, backend = self.octree.levels[level], self.octree.backend
+        causes = backend.xp.zeros(own.cells.count, np.uint8)
         backend.run(
-            "sdf_octree_peek", len(verdict), first=first, verdict=verdict, **self.octree.place(level), **self.args
-        )
-        return backend.compact(verdict, first=first)[0]
-
-    def test(
-        self,
-        level: int,
-        count: int,
-        *,
-        first: int = 0,
-        rows: Array | None = None,
-        marks: Array | None = None,
-        tolerance: float | None = None,
-    ) -> None:
-        """Marks opened cells to be split with a Cause. rows: (count,); None: consecutive from row `first`.
-
-        marks: (cells,) uint8, written in place of the level's marks; states then stay unchanged. tolerance: overrides
-        the octree's.
-        """
-        own = self.octree.levels[level]
-        self.octree.backend.run(
             "sdf_octree_test",
-            count,
-            first=first,
+            len(rows),
+            first=0,
             rows=rows,
             own=own.args,
             thin_only=int(level >= self.depth),
             jump_edge=JUMP_EDGE * self.tolerance,
-            split_request=own.cells.split_request if marks is None else marks,
-            state=own.cells.state if marks is None else None,
-            **self._args(self.tolerance if tolerance is None else tolerance),
+            split_request=causes,
+            state=None,
+            **self._args(share * self.tolerance),
         )
+        return causes

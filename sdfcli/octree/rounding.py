@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sdfcli.backend import ALL_THREADS, Array
-from sdfcli.octree.corners import root_keys
 from sdfcli.octree.levels import Octree
-from sdfcli.octree.quantise import LEAST_STEP, corner_level_group
+from sdfcli.octree.quantise import LEAST_STEP
 from sdfcli.octree.refine import Criteria
 from sdfcli.octree.sheets import NO_SHEETS
 
@@ -44,13 +43,6 @@ def rounded(octree: Octree, step: float, parts: int, fine: Array | None) -> tupl
     result, steps = xp.empty_like(value), xp.empty(len(value), np.int32)
     given = {"value": value, "hanging": hanging, "fine": fine, "parts": parts, "step": step}
     given |= {"rounded": result, "steps": steps}
-    if backend.grids:
-        rows, arrivals = sum(own.rows.count for own in octree.levels), xp.zeros(1, np.uint32)
-        backend.run("sdf_octree_rounds", ALL_THREADS, rows=rows, octree=octree.all_levels, arrivals=arrivals, **given)
-        return result, steps
-    result[:8] = value[:8]
-    root = corner_level_group(backend, root_keys(backend), 0, xp.arange(8, dtype=np.uint32), step, result)
-    backend.run("sdf_corner_quantise", 8, own=root, hanging=hanging, residual=steps)
-    for own in octree.levels:
-        backend.run("sdf_octree_round", own.rows.count, points=own.rows.points, **given)
+    rows, arrivals = sum(own.rows.count for own in octree.levels), xp.zeros(1, np.uint32)
+    backend.run("sdf_octree_rounds", ALL_THREADS, rows=rows, octree=octree.all_levels, arrivals=arrivals, **given)
     return result, steps

@@ -30,7 +30,7 @@ OF_EVERY_BUILD = (
 )
 """Kernels that every build runs."""
 OF_GROWTH = (
-    "sdf_octree_visit",
+    "sdf_octree_grow",
     "sdf_octree_settle",
     "sdf_octree_ranks",
     "sdf_octree_screen",

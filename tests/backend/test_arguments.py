@@ -89,7 +89,7 @@ def test_every_struct_is_laid_out_as_the_compiler_has_it(tmp_path: Path) -> None
     sources = [f'#include "{name}"' for name in headers() if not name.startswith(("base/launch", "cpu/"))]
     file = tmp_path / "sizes.cpp"
     file.write_text("\n".join([f'#include "{fibres}"', *sources, *checks]))
-    command = ["g++", "-std=c++17", "-fsyntax-only", "-w", f"-I{KERNELS}", str(file)]
+    command = ["g++", "-std=c++20", "-fsyntax-only", "-w", f"-I{KERNELS}", str(file)]
     assert subprocess.run(command, check=False, capture_output=True, text=True).stderr == ""
 
 

@@ -64,7 +64,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     library = tmp_path_factory.mktemp("alone") / "alone.so"
     source = ROOT / "tests/alone.cpp"
     kernels = ROOT / "sdfcli/kernels"  # the installed package has no cpu/
-    options = ["-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-w", f"-I{kernels}"]
+    options = ["-std=c++20", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-w", f"-I{kernels}"]
     subprocess.run(["g++", *options, str(source), "-o", str(library)], check=True)
     return ctypes.CDLL(str(library))
 

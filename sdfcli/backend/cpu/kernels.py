@@ -24,7 +24,10 @@ class CpuKernels(Kernels):
         if n == 0:
             return
         values["n"] = n
-        getattr(self._library, kernel)(argument_structs()[kernel].pack(values, self.address), self.threads)
+        self.run_packed(kernel, argument_structs()[kernel].pack(values, self.address))
+
+    def run_packed(self, kernel: str, arguments: bytes) -> None:
+        getattr(self._library, kernel)(arguments, self.threads)
 
     @staticmethod
     def address(array: npt.NDArray[Any]) -> int | None:

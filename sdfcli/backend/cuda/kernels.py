@@ -21,7 +21,7 @@ from sdfcli.startup import PLAIN
 from sdfcli.startup.cubins import cubin_file, load_cubin, save_cubin
 
 BLOCK = C.WARP * C.BLOCK_WARPS
-COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
+COMPILER_OPTIONS = ("-std=c++20", "--fmad=false")
 FLUSH_DENORMALS = "-ftz=true"
 """Option added by CuPy."""
 OPTIONS = (*COMPILER_OPTIONS, FLUSH_DENORMALS)
@@ -66,14 +66,19 @@ class CudaKernels(CudaDevice, Kernels):
         if resident:
             n = min(resident, -(-n // block) * block)
         values["n"] = n
-        raw = argument_structs()[kernel].pack(values, self.address)
         grid, of_block = ((n + block - 1) // block,), (block,)
-        arguments = (np.void(raw),)  # passed by value
+        arguments = (np.void(argument_structs()[kernel].pack(values, self.address)),)  # passed by value
 
         def launch(_: Any = values) -> None:  # keeps the arrays alive
             function(grid, of_block, arguments, enable_cooperative_groups=resident > 0)
 
         return launch
+
+    def run_packed(self, kernel: str, arguments: bytes) -> None:
+        (n,) = np.frombuffer(arguments, np.uint32, 1)
+        function, block, _ = self._functions.get(kernel) or self._load(kernel)
+        if n:
+            function(((int(n) + block - 1) // block,), (block,), (np.void(arguments),))
 
     @contextmanager
     def blocks_of(self, threads: int) -> Iterator[None]:
@@ -108,12 +113,13 @@ class CudaKernels(CudaDevice, Kernels):
         """A kernel, its block size, and a GRID kernel's resident thread count (else 0)."""
         source = kernel_sources()[kernel]
         module = self._module(source)
-        by_grid = f"SDF_KERNEL({kernel}, GRID," in source
+        by_grid = f"SDF_KERNEL({kernel}, GRID," in source or f"SDF_KERNEL({kernel}, STEPS," in source
         by_warps = by_grid or f"SDF_KERNEL({kernel}, WARP," in source  # shares memory among BLOCK threads
         function, resident = module.get_function(kernel), 0
         if by_grid:
             of_one = self.xp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, BLOCK, 0)
-            resident = BLOCK * (of_one * self.device.attributes["MultiProcessorCount"] // (self.clients or 1))
+            of_all = of_one * self.device.attributes["MultiProcessorCount"]
+            resident = BLOCK * (of_all // (self.clients or 1) if self.grids else 1)
         self._functions[kernel] = function, BLOCK if by_warps else self._block, resident
         return self._functions[kernel]
 

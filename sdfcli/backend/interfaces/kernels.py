@@ -26,6 +26,10 @@ class Kernels(Device):
         """Runs a kernel for indices 0 .. n - 1. values: its other arguments by name: numbers, arrays by reference, and
         groups. Raises as `ArgumentStruct.pack`."""
 
+    @abstractmethod
+    def run_packed(self, kernel: str, arguments: bytes) -> None:
+        """Runs a kernel whose arguments another kernel has packed; see base/steps.h. The arrays stay alive."""
+
     @staticmethod
     @abstractmethod
     def address(array: Array) -> int | None:

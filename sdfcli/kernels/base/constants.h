@@ -52,14 +52,23 @@ constexpr unsigned SDF_OWN_POINTS = 19;  // maximum number of new points per ope
 // Bit of a leaf's byte, next to its Cause (octree/levels.h): left coarse at a jump of the sign.
 constexpr unsigned SDF_CAUSE_JUMP = 0x80u;
 
-// Why a visit launch stopped (octree/visit.h): not yet; finished; out of capacity; many points to query; many new cells
-// to test; the finest level for the tolerance begins, whose first cells decide which sheets are retained.
-constexpr unsigned SDF_VISITS_GO_ON = 0;
-constexpr unsigned SDF_VISITS_DONE = 1;
-constexpr unsigned SDF_VISITS_NO_ROOM = 2;
-constexpr unsigned SDF_VISITS_TO_ASK = 3;
-constexpr unsigned SDF_VISITS_TO_CONSIDER = 4;
-constexpr unsigned SDF_VISITS_TO_AFFORD = 5;
+// Why a launch of an octree's growth ended (octree/growth.h).
+constexpr unsigned SDF_GROWTH_GOES_ON = 0;
+constexpr unsigned SDF_GROWTH_DONE = 1;
+constexpr unsigned SDF_GROWTH_NO_ROOM = 2;     // an array's capacity has to grow
+constexpr unsigned SDF_GROWTH_TO_ANSWER = 3;   // launches that the host has prepared answer queries
+constexpr unsigned SDF_GROWTH_TO_MEASURE = 4;  // the host measures new points
+constexpr unsigned SDF_GROWTH_TO_PROBE = 5;    // the host queries the distances of cells' centres
+constexpr unsigned SDF_GROWTH_TO_LAUNCH = 6;   // the host launches the recorded kernels
+constexpr unsigned SDF_GROWTH_TO_AFFORD = 7;   // the host decides which sheets the first cells of level `depth` keep
+constexpr unsigned SDF_GROWTH_TO_SAMPLE = 8;   // the host selects the cells whose children are followed
+
+// Kernels that a launch of steps may leave to the host, and bytes for each: its name, then its arguments (base/steps.h).
+constexpr unsigned SDF_RECORDS = 2;
+constexpr unsigned SDF_RECORD_BYTES = 512;
+constexpr unsigned SDF_NAME_BYTES = 32;
+constexpr unsigned SDF_STEP_SUMS = 8192;  // partial sums of a scan: at least the warps that a GPU runs concurrently
+constexpr unsigned SDF_PARTS = 24;        // places in a grid where steps of few items start
 
 constexpr int SDF_TABLE_ROW = 16;  // bytes per case in the marching cubes table
 

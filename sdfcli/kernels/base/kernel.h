@@ -18,6 +18,7 @@
 //   CHUNKS  CPU: NAME_chunk(a, first, last) (cpu/)
 //   WARP    GPU only, whole warps (base/warp.h)
 //   GRID    GPU only, n threads or as many as are resident together, whichever is fewer (base/grid.h)
+//   STEPS   GPU: as GRID; CPU: one thread, which shares its loops with all others (base/steps.h)
 //
 // SDF_ENTRY_<KIND> defines how a kernel is called from outside: see base/launch.h, cpu/entry.cpp, cpu/simd.cpp and the
 // tests.
@@ -43,6 +44,9 @@
 #endif
 #ifndef SDF_ENTRY_WARP
 #define SDF_ENTRY_WARP(name)
+#endif
+#ifndef SDF_ENTRY_STEPS
+#define SDF_ENTRY_STEPS(name)
 #endif
 #ifndef SDF_ENTRY_GRID
 #define SDF_ENTRY_GRID(name)

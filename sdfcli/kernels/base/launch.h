@@ -5,6 +5,7 @@
 #undef SDF_ENTRY_CHUNKS
 #undef SDF_ENTRY_WARP
 #undef SDF_ENTRY_GRID
+#undef SDF_ENTRY_STEPS
 
 #define SDF_ENTRY_PLAIN(name)                          \
     extern "C" __global__ void name(name##_args a) {   \
@@ -24,3 +25,4 @@
     extern "C" __global__ void __launch_bounds__(32 * SDF_BLOCK_WARPS, 2) name(name##_args a) { \
         name##_at(a, blockIdx.x * blockDim.x + threadIdx.x);                                    \
     }
+#define SDF_ENTRY_STEPS SDF_ENTRY_GRID

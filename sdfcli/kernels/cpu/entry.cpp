@@ -42,6 +42,8 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
         parallel_chunks(n, SDF_CHUNK, threads, [a, run](u32 first, u32 last) { run(*a, first, last); }); \
     }
 #define SDF_ENTRY_LANES SDF_ENTRY_SIMD
+#define SDF_ENTRY_STEPS(name) \
+    SDF_EXPORT void name(const name##_args* a, int threads) { name##_at(*a, (u32)threads); }
 
 #include "base/arrays.h"
 #include "base/bytes.h"
@@ -79,7 +81,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "octree/assemble.h"
 #include "octree/balance.h"
 #include "octree/cells.h"
-#include "octree/grow.h"
+#include "octree/open.h"
 #include "octree/refine.h"
 #include "octree/sheets.h"
 #include "sign/caps.h"
@@ -106,6 +108,11 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "winding/moments.h"
 #include "winding/thread.h"
 #include "winding/warp.h"
+
+#include "cpu/steps.h"
+#include "octree/finish.h"
+#include "octree/growth.h"
+#include "octree/settle.h"
 
 SDF_ENTRY_LANES(sdf_distance_wide)
 

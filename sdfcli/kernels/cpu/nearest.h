@@ -7,7 +7,7 @@
 #ifndef SDFCLI_CPU_NEAREST_H
 #define SDFCLI_CPU_NEAREST_H
 #include "base/simd.h"
-#include "octree/grow.h"
+#include "octree/open.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 //   sdf_octree_points_chunk  sdf_octree_points for the points first .. last - 1
 #ifndef SDFCLI_CPU_POINTS_H
 #define SDFCLI_CPU_POINTS_H
-#include "octree/grow.h"
+#include "octree/open.h"
 
 FN void sdf_octree_points_chunk(const sdf_octree_points_args& a, u32 first, u32 last) {
     for (u32 start = first - first % 27; start < last; start += 27) {  // cells may extend into other chunks

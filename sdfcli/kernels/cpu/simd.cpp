@@ -17,7 +17,7 @@
 #include "cpu/nearest.h"
 #include "distance/simd.h"
 #include "octree/balance.h"
-#include "octree/grow.h"
+#include "octree/open.h"
 #include "octree/refine.h"
 #include "sign/crossing_simd.h"
 #include "sign/inherit_simd.h"

@@ -16,6 +16,16 @@
 #include "base/kernel.h"
 #include "trees/packed.h"
 
+// The tree, for kernels with queries of their own.
+struct PacketTree {
+    u32 levels;              // node levels, including blocks
+    const u32* slot_place;   // [triangles]
+    const float* record;     // [places, 16]
+    const float* box;        // [nodes, 4, 32, 4] child boxes
+    const float* part;       // [parts, 4, 32, 4] boxes for 4 triangles each
+    const u32* level_start;  // [levels] first node of each level
+};
+
 #ifdef SDF_SHARED
 #define SDF_PACKET_LEVELS 6  // 32^6 = 2^30 blocks
 #define SDF_SLACK 4e-5f      // absolute error in the length of a difference of unit vectors
@@ -81,14 +91,6 @@ FN F3 middle_of_all(F3 p) {
                0.5f * warp_lowest(p.z) + 0.5f * warp_highest(p.z));
 }
 
-struct PacketTree {
-    u32 levels;              // node levels, including blocks
-    const u32* slot_place;   // [triangles]
-    const float* record;     // [places, 16]
-    const float* box;        // [nodes, 4, 32, 4] child boxes
-    const float* part;       // [parts, 4, 32, 4] boxes for 4 triangles each
-    const u32* level_start;  // [levels] first node of each level
-};
 struct sdf_distance_packet_args {
     u32 n;  // threads: whole warps
     u32 queries;

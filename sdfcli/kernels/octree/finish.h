@@ -5,11 +5,9 @@
 //   sdf_octree_rounds  sdf_corner_quantise for the root's corners, and sdf_octree_round on all levels
 #ifndef SDFCLI_OCTREE_FINISH_H
 #define SDFCLI_OCTREE_FINISH_H
-#include "base/grid.h"
+#include "base/steps.h"
 #include "field/quantise.h"
 #include "octree/assemble.h"
-
-#ifdef SDF_SHARED
 
 struct sdf_octree_ranks_args {
     u32 n;      // threads: all that run concurrently
@@ -18,25 +16,27 @@ struct sdf_octree_ranks_args {
     u32* rank;      // [cells] out: number of leaves before each along the Morton curve
     u32* arrivals;  // [1] 0 at first
 };
-SDF_KERNEL(sdf_octree_ranks, GRID, i) {
-    Grid grid = {i, a.n, a.arrivals, nullptr};
+SDF_KERNEL(sdf_octree_ranks, STEPS, i) {
+    Steps steps = steps_of(i, a.n, a.arrivals, nullptr);
     const LevelEntry* level = (const LevelEntry*)a.octree.level + 1;
     auto families = [&](u32 k) { return number_on(a.octree, k, &LevelEntry::cells, a.cells) / 8; };
-    grid.each(a.cells, [&](u32 cell) { a.rank[cell] = 1; });
-    grid.meet();
+    steps.each(a.cells, [&](u32 cell) { a.rank[cell] = 1; });
+    steps.meet();
     for (u32 k = a.octree.levels - 1; k > 0; k--) {
         u32* rank = a.rank + level[k].cells;
-        sdf_octree_held_args held = {families(k), level[k].own.parent, rank, a.rank + level[k - 1].cells};
-        grid.each(held.n, [&](u32 family) { sdf_octree_held_at(held, family); });
-        grid.meet();
+        sdf_octree_held_args held = {
+            .n = families(k), .parent = level[k].own.parent, .held = rank, .above_held = a.rank + level[k - 1].cells};
+        SDF_EACH(steps, sdf_octree_held, held);
+        steps.meet();
     }
-    if (i == 0) a.rank[0] = 0;
-    grid.meet();
+    if (steps.leads()) a.rank[0] = 0;
+    steps.meet();
     for (u32 k = 1; k < a.octree.levels; k++) {
         u32* rank = a.rank + level[k].cells;
-        sdf_octree_rank_args ranked = {families(k), level[k].own.parent, a.rank + level[k - 1].cells, rank};
-        grid.each(ranked.n, [&](u32 family) { sdf_octree_rank_at(ranked, family); });
-        grid.meet();
+        sdf_octree_rank_args ranked = {
+            .n = families(k), .parent = level[k].own.parent, .above_rank = a.rank + level[k - 1].cells, .rank = rank};
+        SDF_EACH(steps, sdf_octree_rank, ranked);
+        steps.meet();
     }
 }
 
@@ -53,23 +53,28 @@ struct sdf_octree_rounds_args {
     int* steps;      // [points] out
     u32* arrivals;   // [1] 0 at first
 };
-SDF_KERNEL(sdf_octree_rounds, GRID, i) {
-    Grid grid = {i, a.n, a.arrivals, nullptr};
+SDF_KERNEL(sdf_octree_rounds, STEPS, i) {
+    Steps steps = steps_of(i, a.n, a.arrivals, nullptr);
     const LevelEntry* level = (const LevelEntry*)a.octree.level + 1;
-    grid.each(8, [&](u32 corner) {  // the root's, without predictions
+    steps.each(8, [&](u32 corner) {  // the root's, without predictions
         int steps = a.hanging[corner] ? 0 : whole_steps(a.value[corner], 0.0, a.step);
         a.rounded[corner] = (float)((double)steps * a.step);
         a.steps[corner] = steps;
     });
-    grid.meet();
+    steps.meet();
     for (u32 k = 0; k < a.octree.levels; k++) {
         u32 rows = number_on(a.octree, k, &LevelEntry::rows, a.rows);
-        sdf_octree_round_args round = {rows,   level[k].own.points, a.value, a.hanging, a.fine, a.parts,
-                                       a.step, a.rounded,           a.steps};
-        grid.each(rows, [&](u32 row) { sdf_octree_round_at(round, row); });
-        grid.meet();
+        sdf_octree_round_args round = {.n = rows,
+                                       .points = level[k].own.points,
+                                       .value = a.value,
+                                       .hanging = a.hanging,
+                                       .fine = a.fine,
+                                       .parts = a.parts,
+                                       .step = a.step,
+                                       .rounded = a.rounded,
+                                       .steps = a.steps};
+        SDF_EACH(steps, sdf_octree_round, round);
+        steps.meet();
     }
 }
-#endif
-
 #endif

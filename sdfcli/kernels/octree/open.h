@@ -1,4 +1,4 @@
-// An octree's growth: cells are split and opened, and their new points are created and measured.
+// Splitting and opening cells, and creating and measuring their new points.
 //
 // INTERFACE
 //   sdf_octree_children  creates the families of split cells
@@ -8,8 +8,8 @@
 //   sdf_octree_points    numbers their points and creates the owned ones
 //   sdf_octree_keys      the points' keys on the lattice
 //   sdf_octree_measured  signed distances, and gradients if stored
-#ifndef SDFCLI_OCTREE_GROW_H
-#define SDFCLI_OCTREE_GROW_H
+#ifndef SDFCLI_OCTREE_OPEN_H
+#define SDFCLI_OCTREE_OPEN_H
 #include "base/kernel.h"
 #include "octree/gradient.h"
 #include "sign/propagate.h"
