@@ -174,6 +174,7 @@ FN float rough_inverse_sqrt(float x) {
         arguments.n = kThreads;                                   \
         run(kWarps, [](int k) { name##_at(arguments, (u32)k); }); \
     }
+#define SDF_ENTRY_STEPS SDF_ENTRY_GRID
 FN void meet_all(u32*, u32) {
     waits[now / kWarp] = true;
     meet("all", 0);

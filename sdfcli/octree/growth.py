@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -136,7 +135,7 @@ class Growth:
         """Opens cells (k,) uint32: creates and measures their points."""
         if len(cells):
             self._room.reserve({"listed": len(cells)})
-            self._room.list[: len(cells)] = cells
+            self._room.listed[: len(cells)] = cells
             self._grow(None, step=OPEN_CELLS, at=level, opening=len(cells), then=NEXT_LEVEL)
 
     def _plant(self) -> None:
@@ -289,8 +288,8 @@ class Growth:
         """Selects, from the cells to split, the ones whose children are followed."""
         level, end = state["level"], state["listed"]
         start = end - int(counts[level, 2])
-        chosen = self.sample.of(level, self._room.list[start:end])
-        self._room.list[start : start + len(chosen)] = chosen
+        chosen = self.sample.of(level, self._room.listed[start:end])
+        self._room.listed[start : start + len(chosen)] = chosen
         counts[level, 2], state["listed"], state["sampled"] = len(chosen), start + len(chosen), 1
 
     def _take_over(self, state: State, counts: Counts) -> None:

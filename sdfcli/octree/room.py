@@ -49,8 +49,8 @@ class GrowthRoom:
         self.reserve({**most, "answered": queried if kernels_answer else 1})
 
     @property
-    def list(self) -> Array:
-        """Cells to split."""
+    def listed(self) -> Array:
+        """Cells to split, level by level."""
         return self._arrays["list"]
 
     def leading(self, count: int, *names: str) -> list[Array]:

@@ -10,10 +10,10 @@ from sdfcli.backend import Backend, select_backend
 from sdfcli.backend.overflow import overflow, room_elsewhere
 from sdfcli.errors import UsageError
 from sdfcli.mesh.load import load_placed
-from sdfcli.octree.adaptive import Growth
 from sdfcli.octree.budget import BYTES_PER_CELL, SAMPLE
 from sdfcli.octree.density import bvh_octree, bytes_for
 from sdfcli.octree.grown import Limits
+from sdfcli.octree.growth import Growth
 from sdfcli.params import BuildParams
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.signature import takes

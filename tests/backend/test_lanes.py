@@ -15,11 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-import sdfcli
 import shapes
 from sdfcli.backend.arguments import Group, argument_group, argument_structs
 from sdfcli.backend.cpu import CpuBackend, library_path
 from sdfcli.mesh.load import make_mesh
+from sdfcli.octree import adaptive
+from sdfcli.octree.grown import Limits
+from sdfcli.scene import Scene
 from sdfcli.spatial.moments import WindingIndex
 from sdfcli.spatial.morton import morton_order
 from surfaces import points_about
@@ -31,19 +33,6 @@ NONE = 0xFFFFFFFF
 
 SETS = {"plain": None, "avx2": " avx2 ", "avx512": " avx512f "}
 """The builds of cpu/simd.cpp, and what a CPU must have for them."""
-
-OCTREE = (
-    "sdf_octree_screen",
-    "sdf_octree_peek",
-    "sdf_octree_test",
-    "sdf_octree_tighten",
-    "sdf_octree_own",
-    "sdf_octree_measured",
-    "sdf_sign_inherit",
-    "sdf_crossing",
-)
-CHUNKED = "sdf_octree_points"
-"""Which takes chunks of points, and so parts of cells, whatever the instruction set."""
 
 MESHES = {
     **shapes.ANY,
@@ -64,8 +53,9 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     library = tmp_path_factory.mktemp("alone") / "alone.so"
     source = ROOT / "tests/alone.cpp"
     kernels = ROOT / "sdfcli/kernels"  # the installed package has no cpu/
-    options = ["-std=c++20", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-w", f"-I{kernels}"]
+    options = ["-std=c++20", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-w", f"-I{kernels}", "-Wl,-Bsymbolic"]
     subprocess.run(["g++", *options, str(source), "-o", str(library)], check=True)
+    ctypes.CDLL(str(library_path()), mode=ctypes.RTLD_GLOBAL)  # its lanes
     return ctypes.CDLL(str(library))
 
 
@@ -313,36 +303,41 @@ def test_inherited_signs_in_lanes(
     assert contents(made[1]) == contents(made[0])
 
 
+class Growing(CpuBackend):
+    """The CPU, whose octrees grow by the kernels of another library."""
+
+    def __init__(self, kernels: ctypes.CDLL, lanes: int) -> None:
+        super().__init__(threads=1)
+        self._kernels, self._lanes = kernels, ctypes.c_int.in_dll(kernels, "lanes")
+        self._chosen, self.grew = lanes, 0
+
+    def run(self, kernel: str, n: int, **values: Any) -> None:
+        if kernel not in ("sdf_octree_grow", "sdf_octree_settle"):
+            super().run(kernel, n, **values)
+            return
+        self._lanes.value = self._chosen
+        getattr(self._kernels, kernel)(argument_structs()[kernel].pack({"n": n, **values}, self.address), 1)
+        self._lanes.value = 0
+        self.grew += kernel == "sdf_octree_settle"
+
+
 @pytest.mark.parametrize("kind", ["closed", "open"])
-def test_octrees_with_every_instruction_set(
-    alone: ctypes.CDLL, build: str, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_octrees_with_every_instruction_set(alone: ctypes.CDLL, cpu: CpuBackend, build: str, kind: str) -> None:
     rng = np.random.default_rng(5)
     mesh = shapes.star(rng, 1)
     if kind == "open":
         mesh = shapes.holed(rng, mesh, 0.1)
-    run, wrote, sizes = CpuBackend.run, set(), []
-
-    def both(self: CpuBackend, kernel: str, n: int, **values: object) -> None:
-        if kernel in OCTREE and n:
-            expected, found = copies(values), copies(values)
-            run_alone(alone, kernel, n, **expected)
-            run_lanes(build, kernel, n, **found)
-            assert contents(found) == contents(expected), kernel
-            if contents(values) != contents(expected):
-                wrote.add(kernel)
-        if kernel == CHUNKED and n:
-            expected, found = copies(values), copies(values)
-            run_alone(alone, kernel, n, **expected)
-            run(self, kernel, n, **found)
-            assert contents(found) == contents(expected)
-            sizes.append(n)
-        run(self, kernel, n, **values)
-
-    monkeypatch.setattr(CpuBackend, "run", both)
-    sdfcli.build(mesh, tolerance=5e-3, sign="winding", device="cpu", threads=1)
-    assert wrote == set(OCTREE)
-    assert max(sizes) > 5000  # several chunks
+    by_lanes = Growing(alone, 1 + list(SETS).index(build))
+    limits = Limits(depth=8, tolerance=2.5e-3, band=0.02, thin=1e-3, thin_depth=9, step=5e-4, why=True)
+    expected, *found = (
+        adaptive.build(Scene.of(make_mesh(*mesh), "winding", each), limits).arrays
+        for each in (Growing(alone, 0), by_lanes, cpu)
+    )
+    assert by_lanes.grew > 1
+    assert len(expected["leaf_key"]) > 10_000
+    for arrays in found:
+        assert arrays.keys() == expected.keys()
+        assert all(np.array_equal(arrays[name], expected[name]) for name in arrays)
 
 
 def copies(values: dict[str, Any]) -> dict[str, Any]:

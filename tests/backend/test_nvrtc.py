@@ -77,7 +77,7 @@ def test_an_edit_recompiles_the_kernels_of_headers_that_include_it(monkeypatch: 
 
     assert changed_by("surface/render.h") == {"sdf_render", "sdf_render_beside"}
     packets = {"sdf_distance_packet", "sdf_distance_sample", "sdf_distance_single"}
-    assert changed_by("distance/packet.h") == packets | {"sdf_octree_visit"}
+    assert changed_by("distance/packet.h") == packets | {"sdf_octree_grow"}
     assert changed_by("verify/exact.h") == {"sdf_exact_distance", "sdf_exact_winding"}
     octree = changed_by("octree/levels.h")
     assert {"sdf_octree_screen", "sdf_octree_balance", "sdf_octree_corners"} <= octree

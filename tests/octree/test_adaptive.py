@@ -18,12 +18,12 @@ from sdfcli.backend import Array, Backend
 from sdfcli.field.field import Field
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Domain, Mesh
-from sdfcli.octree import adaptive, balance
-from sdfcli.octree.adaptive import Growth
+from sdfcli.octree import balance
 from sdfcli.octree.assemble import assemble, in_order
 from sdfcli.octree.causes import Cause
 from sdfcli.octree.density import bvh_octree, measured
 from sdfcli.octree.grown import Limits
+from sdfcli.octree.growth import Growth
 from sdfcli.octree.levels import OPENED, OUTSIDE, Octree
 from sdfcli.octree.quantise import quantise
 from sdfcli.octree.refine import Criteria
@@ -279,7 +279,7 @@ def test_waves_are_run_ahead_of(backend: Backend, monkeypatch: pytest.MonkeyPatc
     for rounds in range(1, 31):
         cells.split_request[:] = 0
         cells.split_request[first] = int(Cause.HANGING)
-        balance.run_ahead(growth.octree, growth.criteria, level, rounds, growth._open)
+        balance.run_ahead(growth.octree, growth.criteria, level, rounds, growth.open)
         split.append(int((cells.split_request > 0).sum()))
         assert int(cells.split_request[first]) == Cause.HANGING
         assert int((cells.split_request == int(Cause.WAVE)).sum()) == split[-1] - 1
@@ -315,10 +315,9 @@ def test_a_round_for_hanging_corners_looks_at_what_has_changed_alone(
         octree.values.value[:], octree.values.hanging[:] = octree.points.signed, 0
         for stale in families:
             stale[:] = STALE
-        balance.constrain(octree, 0)
+        assert balance.settle(octree, criteria, 0) in (levels, [])
         for stale in families:
             assert (stale == RENEWED).all()
-        assert balance.tighten(octree, criteria, 0) in (levels, [])
         for old, new in zip(values, (octree.values.value, octree.values.hanging), strict=True):
             assert np.array_equal(backend.to_host(old), backend.to_host(new))
         for own, old in zip(octree.levels, asked, strict=True):
@@ -327,7 +326,7 @@ def test_a_round_for_hanging_corners_looks_at_what_has_changed_alone(
             stale[:] = old
         return levels
 
-    monkeypatch.setattr(adaptive, "settle", settle)
+    monkeypatch.setattr("sdfcli.octree.growth.settle", settle)
     growth = wave(backend)
     growth.run()
     assert len(work) > 40

@@ -14,9 +14,9 @@ import shapes
 from sdfcli.backend.base import MemoryPolicy
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.mesh.load import make_mesh
-from sdfcli.octree.adaptive import Growth, estimated_bytes
 from sdfcli.octree.budget import CELL_BYTES, POINT_BYTES, ROW_BYTES, Budget
 from sdfcli.octree.grown import Limits
+from sdfcli.octree.growth import Growth, estimated_bytes
 from sdfcli.octree.levels import GrowableTable, Level, Octree
 from sdfcli.scene import Scene
 

@@ -18,10 +18,10 @@ from sdfcli.backend.headers import KERNELS
 from sdfcli.errors import UsageError
 from sdfcli.field.field import Field
 from sdfcli.mesh.load import make_mesh
-from sdfcli.octree import adaptive, balance
-from sdfcli.octree.balance import cells_to_split
+from sdfcli.octree import balance
 from sdfcli.octree.causes import JUMP, WORDS, Cause, causes_of, counts, is_known
 from sdfcli.octree.grown import Limits
+from sdfcli.octree.growth import Growth
 from sdfcli.octree.levels import SPLIT
 from sdfcli.octree.refine import SAFETY
 from sdfcli.scene import Scene
@@ -177,7 +177,7 @@ def test_cells_split_for_balance_touch_leaves_two_levels_finer(monkeypatch: pyte
 def test_the_first_cause_stays(backend: Backend) -> None:
     """Balance requests splits of coarser leaves, but leaves the causes of those that have one."""
     scene = Scene.of(make_mesh(*star()), "auto", backend)
-    growth = adaptive.Growth(scene, Limits(depth=6, tolerance=0.02, band=0.05))
+    growth = Growth(scene, Limits(depth=6, tolerance=0.02, band=0.05))
     growth.run()
     octree, level = growth.octree, 5
     above, own = (octree.levels[k].cells for k in (level - 1, level))
@@ -186,7 +186,9 @@ def test_the_first_cause_stays(backend: Backend) -> None:
     above.split_request[backend.from_host(leaves)] = 0
     above.split_request[backend.from_host(leaves[::2])] = int(Cause.SURFACE)
     before = backend.to_host(above.split_request).copy()
-    coarse = cells_to_split(octree, level, balanced=True)[2]
+    flag = backend.xp.zeros(own.count + 1, np.uint8)
+    backend.run("sdf_octree_balance", own.count, flag=flag, **octree.place(level))
+    coarse = int(flag[-1]) == 3
     after = backend.to_host(above.split_request)
     assert coarse
     assert np.array_equal(after[before > 0], before[before > 0])

@@ -18,8 +18,7 @@ import shapes
 from commands import run
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.errors import OutOfMemoryError, UsageError
-from sdfcli.octree import adaptive as octree
-from sdfcli.octree import levels
+from sdfcli.octree import growth, levels
 from sdfcli.runtime import memory
 from sdfcli.runtime.memory import free_memory
 from sdfcli.verify.estimate import estimate, memory_limit, parse_size
@@ -107,8 +106,9 @@ def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for shape in (BALL, shapes.holed(rng, shapes.star(rng, 2), 0.1)):
         found = []
         for piece, most in ((1 << 18, 0), (100, 0), (7, 0), (3, 50)):
-            monkeypatch.setattr(levels, "PIECE", piece)
-            monkeypatch.setattr(octree, "most_piece", lambda *_, most=most: most)
+            for module in (levels, growth):
+                monkeypatch.setattr(module, "PIECE", piece)
+            monkeypatch.setattr(growth, "most_piece", lambda *_, most=most: most)
             found.append(sdfcli.build(shape, device="cpu", depth=6, tolerance=5e-3).content_sha256)
         assert len(set(found)) == 1
 

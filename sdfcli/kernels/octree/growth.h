@@ -159,8 +159,8 @@ struct sdf_octree_grow_args {
     u32 after_answers;  // whether to return at once unless the previous launch ended with queries
     float jump_edge;    // as in sdf_octree_test
     const u64* level;   // [levels, 12] the structs GrowthLevel
-    u32* state;         // [42 + 3 * levels] in and out
-    u32* host_state;    // [2, 42 + 3 * levels] out: two alternating copies, read by the host
+    u32* state;         // [41 + 3 * levels] in and out
+    u32* host_state;    // [2, 41 + 3 * levels] out: two alternating copies, read by the host
     u8* record;         // [2, 512] out: kernels for the host to launch
     Points points;
     Limits allowed;

@@ -1,4 +1,4 @@
-"""Visits of an octree's levels by a kernel: the octree of the host's own visits, wherever the kernel has to stop."""
+"""An octree's growth by a grid: the octree of a CPU's threads, wherever the grid has to stop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import backends
 import shapes
 from sdfcli.backend import Backend, C, select_backend
 from sdfcli.mesh.load import make_mesh
-from sdfcli.octree import adaptive, budget, visits
+from sdfcli.octree import adaptive, budget, growth
 from sdfcli.octree.grown import Grown, Limits
 from sdfcli.octree.levels import PIECE, Octree
 from sdfcli.scene import Scene
@@ -56,30 +56,30 @@ class Stops:
     ahead: int = 1
 
     def put(self, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(visits, "SPARE", self.spare)
-        patch.setattr(visits, "PIECE", self.pieces)
-        patch.setattr(visits, "SINGLE_PER_WARP", self.single)
-        patch.setattr(visits, "WINDINGS_PER_WARP", self.windings)
+        patch.setattr(growth, "SPARE", self.spare)
+        patch.setattr(growth, "PIECE", self.pieces)
+        patch.setattr(growth, "SINGLE_PER_WARP", self.single)
+        patch.setattr(growth, "WINDINGS_PER_WARP", self.windings)
         for module, most in (
             (packets, "MOST_SINGLE"),
-            (visits, "MOST_WINDING_WARPS"),
+            (growth, "MOST_WINDING_WARPS"),
         ):  # each answers several
             patch.setattr(module, most, 32)
-        patch.setattr(visits, "WIDE", self.wide)
-        patch.setattr(visits, "WINDINGS_AHEAD", self.ahead)
+        patch.setattr(growth, "WIDE", self.wide)
+        patch.setattr(growth, "WINDINGS_AHEAD", self.ahead)
 
 
 @pytest.fixture
 def stops(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
     """How often launches ended, by the reason."""
     counted: Counter[int] = Counter()
-    take_over = visits.Visits._take_over
+    take_over = growth.Growth._take_over
 
-    def told(self: visits.Visits, told: dict[str, int], counts: Any) -> None:
+    def told(self: growth.Growth, told: dict[str, int], counts: Any) -> None:
         counted[told["stop"]] += 1
         take_over(self, told, counts)
 
-    monkeypatch.setattr(visits.Visits, "_take_over", told)
+    monkeypatch.setattr(growth.Growth, "_take_over", told)
     return counted
 
 
@@ -107,9 +107,9 @@ def test_the_octree_is_the_same(
     stops.clear()
     with pytest.MonkeyPatch.context() as patch:
         ended.put(patch)
-        patch.setattr(adaptive, "GRADIENTS", gradients)
+        patch.setattr(growth, "GRADIENTS", gradients)
         found = grow(grids, shape, sign, 2e-2)
-    assert stops[C.VISITS_DONE] > 0
+    assert stops[C.GROWTH_DONE] > 0
     assert (found.queries, found.parts, "steps" in found.arrays) == (plain.queries, plain.parts, True)
     assert "leaf_cause" in plain.arrays
     for name, array in plain.arrays.items():
@@ -126,13 +126,24 @@ def test_the_kernel_stops_where_the_host_is_needed(
         return stops.copy()
 
     plenty = counted(Stops())
-    assert (plenty[C.VISITS_TO_ASK], plenty[C.VISITS_TO_CONSIDER], plenty[C.VISITS_TO_AFFORD]) == (0, 0, 1)
-    assert counted(Stops(spare=1))[C.VISITS_NO_ROOM] > plenty[C.VISITS_NO_ROOM]
-    assert counted(Stops(single=0))[C.VISITS_TO_ASK] > 0
-    assert counted(Stops(windings=0), "winding")[C.VISITS_TO_ASK] > 0
+    reasons = C.GROWTH_TO_ANSWER, C.GROWTH_TO_LAUNCH, C.GROWTH_TO_MEASURE, C.GROWTH_TO_PROBE, C.GROWTH_TO_AFFORD
+    assert [plenty[reason] for reason in reasons] == [0, 0, 0, 0, 1]
+    assert counted(Stops(spare=1))[C.GROWTH_NO_ROOM] > plenty[C.GROWTH_NO_ROOM]
+    assert counted(Stops(single=0))[C.GROWTH_TO_ANSWER] > 0
+    assert counted(Stops(windings=0), "winding")[C.GROWTH_TO_ANSWER] > 0
     wide = counted(Stops(wide=0))
-    assert wide[C.VISITS_TO_CONSIDER] > 1
-    assert wide[C.VISITS_TO_AFFORD] == 0  # the host has done it
+    assert all(wide[reason] for reason in reasons[1:])
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_the_host_launches_all_kernels_where_grids_cannot_be(warps: Backend, kind: str) -> None:
+    """A growth of one block decides, as processes may share a GPU that does not hold the grids of all."""
+    if warps.name.startswith("cuda"):
+        pytest.skip("this GPU has grids")
+    shape = SHAPES[kind](np.random.default_rng(3))
+    plain, found = (grow(each, shape, "auto", 2e-2) for each in (select_backend("cpu"), warps))
+    for name, array in plain.arrays.items():
+        assert np.array_equal(warps.to_host(found.arrays[name]), array), name
 
 
 @pytest.mark.parametrize("ahead", [0, 1 << 10])
@@ -140,7 +151,7 @@ def test_exact_winding_numbers(grids: Backend, ahead: int, monkeypatch: pytest.M
     """Of points at which caps change the winding number: on their edges, where that is undefined, and here anywhere."""
     for module in (moments, signer):
         monkeypatch.setattr(module, "LOST", 0.0)
-    monkeypatch.setattr(visits, "WINDINGS_AHEAD", ahead)
+    monkeypatch.setattr(growth, "WINDINGS_AHEAD", ahead)
     shape = shapes.holed(np.random.default_rng(5), BALL, 0.1)
     plain, found = (grow(each, shape, "winding", 2e-2) for each in (select_backend("cpu"), grids))
     for name, array in plain.arrays.items():
