@@ -21,6 +21,10 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None, busy: 
     counted = octree.jump_and_sheet_leaves()
     arrays, parts = assemble(octree, criteria, scene.order, limits.length, limits.step, limits.why)
     jump_leaves, sheet_leaves = counted()
+    thinnest_kept, backend = criteria.thinnest_kept, scene.backend
+    del octree, criteria
+    if not backend.memory.scarce:
+        backend.release_cached()  # the C library retains half of an octree's arrays
     return Grown(
         arrays,
         queries,
@@ -29,5 +33,5 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None, busy: 
         parts=parts,
         jump_leaves=jump_leaves,
         sheet_leaves=sheet_leaves,
-        thinnest_kept=criteria.thinnest_kept,
+        thinnest_kept=thinnest_kept,
     )

@@ -32,7 +32,7 @@ SPARE, MOST_SPARE = 1 << 10, 1 << 15
 SPARE_BYTES, SPARE_SHARE = 2 * (12 * (8 * 8 + OPENED_SHARE * 148) + OPENED_SHARE * C.OWN_POINTS * 24), 64
 """Bytes per such cell, on twelve levels and in points; together they take at most 1 / SPARE_SHARE of memory, unless at
 the minimum."""
-WIDE, SINGLE_PER_WARP, WINDINGS_PER_WARP, WINDINGS_AHEAD = 16, 16, 8, 1
+WIDE, CROWD, SINGLE_PER_WARP, WINDINGS_PER_WARP, WINDINGS_AHEAD = 16, 64, 16, 8, 1
 """A level's new cells per GPU thread, queries per warp, and winding numbers per warp from which separate launches, with
 more threads, are faster. Launches for points follow each launch and check on the device whether any exist, as the host
 would react too late. WINDINGS_AHEAD: maximum points per two warps for which all winding numbers, needed or not, are
@@ -164,7 +164,7 @@ class Growth:
         ready = self._ready(on_device, image)
         done = self._launched(ready.grow)
         while True:
-            following = self._launched(*ready.answers, ready.after_answers)
+            following = None if state["wide"] else self._launched(*ready.answers, ready.after_answers)
             self._busy()
             done()
             found = image[1 - state["turn"]]
@@ -174,23 +174,22 @@ class Growth:
             if progress:
                 progress(state["level"], sum(octree.cell_counts))
             stop = state["stop"]
-            if stop == C.GROWTH_TO_ANSWER:
-                done = following
+            if stop == C.GROWTH_TO_ANSWER:  # the next launch may be running already
+                done = following or self._launched(*ready.answers, ready.after_answers)
                 if self._reserve_ahead():
                     ready = self._ready(on_device, image)
                 continue
+            self._launch_recorded()
             if stop == C.GROWTH_DONE:
                 distances.queries += state["queries"]
                 self._coarsest = state["coarsest"]
                 return
-            if stop == C.GROWTH_TO_LAUNCH:
-                self._launch_recorded()
-            elif stop == C.GROWTH_TO_MEASURE:
+            if stop == C.GROWTH_TO_MEASURE:
                 self._measure(state)
             elif stop == C.GROWTH_TO_PROBE:
                 position, seed, distance = self._room.leading(state["asking"], "position", "seed", "distance")
                 distance[:], _ = distances.nearest(position, seed)
-            else:
+            elif stop != C.GROWTH_TO_LAUNCH:
                 del ready  # holds arrays that may be freed here
                 if stop == C.GROWTH_NO_ROOM:
                     self._make_room(state)
@@ -199,7 +198,7 @@ class Growth:
                 else:
                     self._select(state, counts)
                     on_device, image = self._upload(state, counts)
-            ready = self._ready(on_device, image)
+                ready = self._ready(on_device, image)
             done = self._launched(ready.grow)
 
     def _upload(self, state: State, counts: Counts) -> tuple[Array, Counts]:
@@ -228,6 +227,7 @@ class Growth:
             "pieces": PIECE,
             "most_pieces": octree.most_piece,
             "wide": WIDE,
+            "crowd": CROWD,
             "single": SINGLE_PER_WARP,
             "most_windings": WINDINGS_PER_WARP,
             "together": PACKETS_FROM,
@@ -343,13 +343,13 @@ class Growth:
         own, points = self.octree.levels[state["at"]], self.octree.points
         cells, rows = state["want_cells"] - own.cells.count, state["want_rows"] - own.rows.count
         more = state["want_points"] - points.count
-        self._budget.reserve(points=max(0, more), cells=max(0, cells), rows=max(0, rows))
-        self._reserve(own, cells, rows)
         wanted = {name: state[f"want_{name}"] for name in self._room.most}
         if rows > 0:  # new rows will have points
             each = MORE_POINTS * points.count / max(1, sum(own.rows.count for own in self.octree.levels))
             more, chunk = int(each * rows), int(each * min(rows, PIECE))
             wanted |= {"queried": chunk, "answered": chunk}
+        self._budget.reserve(points=max(0, more), cells=max(0, cells), rows=max(0, rows))
+        self._reserve(own, cells, rows)
         if more > 0:
             more += C.OWN_POINTS * OPENED_SHARE * self.octree.spare
             self.octree.add_to_points(more)

@@ -45,14 +45,15 @@ def grow(backend: Backend, shape: shapes.Shape, sign: str, tolerance: float) -> 
 
 @dataclass(frozen=True)
 class Stops:
-    """What ends launches: room for few cells, few that are opened at a time; few points and winding numbers for each
-    warp, and few new cells for each thread. And for how many points winding numbers are told ahead."""
+    """What ends launches: room for few cells, few that are opened at a time; few points, winding numbers and cells for
+    each warp, and few new cells for each thread. And for how many points winding numbers are told ahead."""
 
     spare: int = 1 << 13
     pieces: int = 1 << 15
     single: int = 1 << 20
     windings: int = 1 << 20
     wide: int = 1 << 20
+    crowd: int = 1 << 20
     ahead: int = 1
 
     def put(self, patch: pytest.MonkeyPatch) -> None:
@@ -66,6 +67,7 @@ class Stops:
         ):  # each answers several
             patch.setattr(module, most, 32)
         patch.setattr(growth, "WIDE", self.wide)
+        patch.setattr(growth, "CROWD", self.crowd)
         patch.setattr(growth, "WINDINGS_AHEAD", self.ahead)
 
 
@@ -94,6 +96,7 @@ def stops(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
         single=st.sampled_from([0, 30, 1 << 10]),
         windings=st.sampled_from([0, 5, 1 << 10]),
         wide=st.sampled_from([0, 2, 1 << 10]),
+        crowd=st.sampled_from([0, 4, 1 << 10]),
         ahead=st.sampled_from([0, 80, 1 << 10]),
     ),
     gradients=st.sampled_from([0, 300, 1 << 22]),
@@ -131,6 +134,7 @@ def test_the_kernel_stops_where_the_host_is_needed(
     assert counted(Stops(spare=1))[C.GROWTH_NO_ROOM] > plenty[C.GROWTH_NO_ROOM]
     assert counted(Stops(single=0))[C.GROWTH_TO_ANSWER] > 0
     assert counted(Stops(windings=0), "winding")[C.GROWTH_TO_ANSWER] > 0
+    assert counted(Stops(crowd=0))[C.GROWTH_TO_LAUNCH] > 0
     wide = counted(Stops(wide=0))
     assert all(wide[reason] for reason in reasons[1:])
 

@@ -59,7 +59,7 @@ constexpr unsigned SDF_GROWTH_NO_ROOM = 2;     // an array's capacity has to gro
 constexpr unsigned SDF_GROWTH_TO_ANSWER = 3;   // launches that the host has prepared answer queries
 constexpr unsigned SDF_GROWTH_TO_MEASURE = 4;  // the host measures new points
 constexpr unsigned SDF_GROWTH_TO_PROBE = 5;    // the host queries the distances of cells' centres
-constexpr unsigned SDF_GROWTH_TO_LAUNCH = 6;   // the host launches the recorded kernels
+constexpr unsigned SDF_GROWTH_TO_LAUNCH = 6;   // the host launches the recorded kernels, as at every stop
 constexpr unsigned SDF_GROWTH_TO_AFFORD = 7;   // the host decides which sheets the first cells of level `depth` keep
 constexpr unsigned SDF_GROWTH_TO_SAMPLE = 8;   // the host selects the cells whose children are followed
 

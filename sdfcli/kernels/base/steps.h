@@ -8,7 +8,8 @@
 //     meet           waits until all threads have come here
 //     run_teams      each, with a warp per item
 //   SDF_EACH        runs a kernel as part of a step
-//   SDF_EACH_TEAM  the same; on a GPU, a warp with shared memory takes each item
+//   SDF_EACH_MARKED  the same for items of which few are marked; skips(k): whether none of the k-th eight is
+//   SDF_EACH_TEAM    the same; on a GPU, a warp with shared memory takes each item
 //
 // On a GPU, wide steps run faster as launches of their own, with as many registers as each kernel needs: a step may
 // leave its kernels to the host. They are recorded, and the launch ends after the step.
@@ -23,6 +24,7 @@ struct Steps {
     Grid grid;
     u32 part;       // index of the step: steps of few items start at different blocks, whose caches keep their code
     bool records;   // whether kernels are left to the host
+    u32 crowd;      // items per warp from which teams' kernels are left to the host
     u32 recorded;   // kernels of this step
     u8* record;     // [SDF_RECORDS, SDF_RECORD_BYTES] out: a kernel's name, then its arguments; on the host
 
@@ -48,9 +50,19 @@ struct Steps {
         else
             each(args.n, body);
     }
+    // Of many items, eight at a time, unless a test skips all of these.
+    template <class Args, class Skips, class Body>
+    METHOD void run_marked(const char* kernel, const Args& args, const Skips& skips, const Body& body) {
+        if (records) return leave_to_host(kernel, args);
+        const u32 step = args.n / 8 > threads() ? 8 : 1;
+        each(args.n / step, [&](u32 i) {
+            if (step == 8 && skips(i)) return;
+            for (u32 k = step * i; k < step * i + step; k++) body(k);
+        });
+    }
     template <class Args, class Body>
     METHOD void run_teams(const char* kernel, const Args& args, const Body& body) {
-        if (records)
+        if (records || args.n / warps() >= crowd)
             leave_to_host(kernel, args);
         else
             each(SDF_WARP * args.n, [&](u32 i) { body(i / SDF_WARP); });
@@ -66,10 +78,12 @@ struct Steps {
 };
 // Starts a launch's steps. i, threads: a kernel's index and n; arrivals: [1] 0 at first; sums: null without scans.
 FN Steps steps_of(u32 i, u32 threads, u32* arrivals, u64* sums) {
-    return {{i, threads, arrivals, sums}, 0, false, 0, nullptr};
+    return {{i, threads, arrivals, sums}, 0, false, SDF_NONE, 0, nullptr};
 }
 
 #define SDF_EACH(steps, kernel, args) (steps).run(#kernel, args, [&](u32 i) { kernel##_at(args, i); })
+#define SDF_EACH_MARKED(steps, kernel, args, skips) \
+    (steps).run_marked(#kernel, args, skips, [&](u32 i) { kernel##_at(args, i); })
 #define SDF_EACH_TEAM(steps, kernel, args, Memory, function)                                \
     do {                                                                                    \
         SDF_SHARED Memory of_warp[SDF_BLOCK_WARPS];                                         \

@@ -6,7 +6,7 @@
 struct Steps {
     int threads;
     u64* sums;  // [SDF_STEP_SUMS]
-    u32 part, recorded;
+    u32 part, crowd, recorded;
     bool records;
     u8* record;
 
@@ -44,10 +44,11 @@ struct Steps {
     }
 };
 static Steps steps_of(u32 threads, u32, u32*, u64* sums) {
-    return {(int)threads, sums, 0, 0, false, nullptr};
+    return {(int)threads, sums, 0, 0, 0, false, nullptr};
 }
 
 #define SDF_EACH(steps, kernel, args) kernel(&(args), (steps).threads)
+#define SDF_EACH_MARKED(steps, kernel, args, skips) SDF_EACH(steps, kernel, args)
 #define SDF_EACH_TEAM(steps, kernel, args, Memory, function) SDF_EACH(steps, kernel, args)
 
 #endif

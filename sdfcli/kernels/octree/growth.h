@@ -152,6 +152,7 @@ struct sdf_octree_grow_args {
     u32 pieces;         // minimum cells per chunk of new points
     u32 most_pieces;    // maximum cells per chunk that the host measures, where this keeps eight chunks
     u32 wide;           // new cells per thread from which the host launches and measures
+    u32 crowd;          // cells per warp from which the host launches kernels that give each one a warp
     u32 single;         // queries per warp from which other launches take over
     u32 most_windings;  // winding numbers per warp from which other launches take over
     u32 together;       // queries from which these launches use packets
@@ -214,12 +215,12 @@ struct Growth {
         t.stop = SDF_GROWTH_GOES_ON, t.turn ^= 1, t.single = t.packets = t.windings = 0;
         t.want_cells = t.want_rows = t.want_points = t.want_listed = t.want_chosen = 0;
         t.want_queried = t.want_answered = t.want_flags = 0;
-        steps.record = a.record;
+        steps.record = a.record, steps.crowd = a.crowd;
         while (t.stop == SDF_GROWTH_GOES_ON) {
             steps.part = t.step;
             steps.records = a.launched || t.wide;
             t.step = next();
-            if (steps.recorded) t.stop = SDF_GROWTH_TO_LAUNCH;
+            if (steps.recorded && t.stop == SDF_GROWTH_GOES_ON && needs_kernels(t.step)) t.stop = SDF_GROWTH_TO_LAUNCH;
         }
         if (!steps.leads()) return;
         const u32 own = sizeof t / sizeof(u32);
@@ -232,6 +233,9 @@ struct Growth {
             of_level(k)[2] = host_state[2] = split[k];
         }
     }
+
+    // Whether a step needs the results of kernels that were left to the host. Others go on, to the next reason to stop.
+    METHOD bool needs_kernels(u32 step) const { return step != PROBE_CENTRES && step != QUERY_POINTS; }
 
     // Runs a step, as far as capacity suffices; returns the next one, or the same one to repeat it.
     METHOD GrowthStep next() {
@@ -352,7 +356,8 @@ struct Growth {
         steps.meet();
         sdf_octree_balance_args balance = {
             .n = n, .own = own(t.level), .above = a.balanced ? above(t.level) : Level{}, .flag = flag};
-        SDF_EACH(steps, sdf_octree_balance, balance);
+        SDF_EACH_MARKED(steps, sdf_octree_balance, balance,
+                        [&](u32 k) { return eight_bytes(balance.own.split_request + 8 * (size_t)k) == 0; });
         steps.meet();
     }
 

@@ -58,7 +58,10 @@ SDF_KERNEL(sdf_octree_settle, STEPS, i) {
                                        .value = a.value,
                                        .hanging = a.hanging,
                                        .any = a.any};
-    SDF_EACH(steps, sdf_octree_tighten, tighten);
+    SDF_EACH_MARKED(steps, sdf_octree_tighten, tighten, [&](u32 family) {
+        CellOfAll of = cell_of(a.octree, first + 8 * family);
+        return of.own.stale[of.cell >> 3] != RENEWED;
+    });
 }
 
 #endif
