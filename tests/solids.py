@@ -75,7 +75,21 @@ def surface(
 
 def welded_solid(rng: np.random.Generator) -> Solid:
     """Blocks with separate surfaces of random orientation. Touching blocks have the same vertices on common faces."""
-    block = (_row if rng.random() < 0.5 else _bricks)(rng).transpose(rng.permutation(3))
+    return _welded(rng, (_row if rng.random() < 0.5 else _bricks)(rng))
+
+
+def bent_solid(rng: np.random.Generator) -> Solid:
+    """Blocks as in `welded_solid`, or two layers of bricks, with displaced vertices, rotated and scaled."""
+    (vertices, faces), points, inside = _welded(rng, (_row, _bricks, _layers)[int(rng.integers(3))](rng))
+    position, number = np.unique(vertices, axis=0, return_inverse=True)
+    turn = shapes.turn(rng) * 10 ** rng.uniform(-3, 3)
+    moved = position + rng.uniform(-0.12, 0.12, position.shape)
+    return Solid(((moved @ turn.T)[number.reshape(-1)], faces), points @ turn.T, inside)
+
+
+def _welded(rng: np.random.Generator, block: Ints) -> Solid:
+    """Blocks with separate surfaces of random orientation. block: block ids by voxel (x, y, z), 0 for none."""
+    block = block.transpose(rng.permutation(3))
     odd = rng.random((3, *np.add(block.shape, 1))) < 0.5
     parts = [surface(rng, block == number, odd) for number in np.unique(block[block > 0])]
     parts = [shapes.inside_out(part) if rng.random() < 0.5 else part for part in parts]
@@ -98,6 +112,12 @@ def _bricks(rng: np.random.Generator) -> Ints:
     """Block ids by voxel (x, y, z): a layer of bricks, one of them surrounded by others."""
     x, y = (np.searchsorted(np.sort(rng.integers(1, 5, 2)), np.arange(5), side="right") for _ in range(2))
     return np.repeat((1 + 3 * x[:, None] + y)[..., None], int(rng.integers(1, 4)), axis=2)
+
+
+def _layers(rng: np.random.Generator) -> Ints:
+    """Block ids by voxel (x, y, z): two layers of bricks, so that every brick has a free side."""
+    x, y, z = (np.searchsorted(np.sort(rng.integers(1, 4, many)), np.arange(4), side="right") for many in (2, 2, 1))
+    return np.asarray(1 + 6 * x[:, None, None] + 2 * y[:, None] + z)
 
 
 def damaged(rng: np.random.Generator, shape: shapes.Shape, damages: tuple[str, ...]) -> shapes.Shape:

@@ -353,6 +353,20 @@ MUTANTS = [
         "MOST_MEETING = 0",
         (REPAIR, "tests/sign/test_solids.py"),
     ),
+    Mutant(
+        "radial order without a direction",
+        "sdfcli/mesh/repair.py",
+        "np.where(y >= 0, 1 - x, 3 + x)",
+        "np.where(y >= 0, 1 - x, 1 - x)",
+        ("tests/sign/test_solids.py",),
+    ),
+    Mutant(
+        "walls close from behind",
+        "sdfcli/mesh/repair.py",
+        "np.where(back[one] == back[other], 1, -1)",
+        "np.where(back[one] == back[other], -1, 1)",
+        ("tests/sign/test_solids.py",),
+    ),
     Mutant("sheets are solids", "sdfcli/mesh/repair.py", "WIDE_OPEN = 0.25", "WIDE_OPEN = 1.0", (REPAIR,)),
     Mutant("walls count", "sdfcli/mesh/repair.py", "two_sided = 2 * int(", "two_sided = 0 * int(", (REPAIR,)),
     Mutant(

@@ -13,7 +13,7 @@ import numpy as np
 
 from sdfcli.mesh.arrays import Bools, Faces, Floats, Ints
 from sdfcli.mesh.axis_lines import boxes_within, hits, lines_through, middles, ranges
-from sdfcli.mesh.connectivity import Connectivity
+from sdfcli.mesh.connectivity import Connectivity, LooseSides
 from sdfcli.mesh.mesh import Mesh, face_normals
 from sdfcli.mesh.topology import connected
 
@@ -219,7 +219,7 @@ def _turned_outwards(mesh: Mesh, found: Repaired) -> Repaired:
 
 def _inverted(found: Repaired, bodies: _Bodies, turn: Bools) -> Repaired:
     """`found` with the chosen bodies (count,) turned."""
-    inverted = int((turn & (bodies.solid | bodies.side)).sum())
+    inverted = int((turn & bodies.solid).sum())
     note = (
         "was oriented inwards, turned"
         if turn.all()
@@ -237,57 +237,71 @@ def _without_walls(mesh: Mesh, found: Repaired, walls: Ints) -> Repaired:
 
 
 class _Bodies:
-    """Shells joined across cracks, and across edges with more than two faces that no shell closes alone; each body is
-    closed by cones over its open edges.
+    """Shells joined across cracks, across edges with more than two faces that no shell closes alone, and where they
+    bound one cell with walls; each body is closed by walls, then by cones over its remaining open edges.
 
-    Walls are shells of repeated faces between others, from solids that each had a copy. A wall may close any neighbour,
-    so it joins none.
+    Walls are shells of repeated faces between others, from solids that each had a copy. Solids closed by their common
+    walls do not overlap. Closed by cones they could: holes that meet at a vertex have one apex, so the cones of a solid
+    around two such holes differ from the cones of the solids in them.
 
     of_shell  (shells,) each shell's body.
-    rim       the shells' rim.
-    cones     (c, 9), unit cube coordinates.
-    of_cone   (c,) each cone's body.
+    closings  walls that close bodies.
+    caps      (c, 9) triangles that close bodies, unit cube coordinates: walls, then cones.
+    of_cap    (c,) each cap's body.
     volume    (count,) six times the body's volume, negative if oriented inwards.
     wall      (count,) whether the body is a wall.
     flat      (count,) whether the volume is too small for an inside.
     solid     (count,) whether the body has an inside.
-    side      (count,) whether a body without an inside is open only where walls would close it.
     """
 
     def __init__(self, found: Repaired) -> None:
         self.mesh, self.edges = found.mesh, found.edges
         loose = found.edges.loose
-        self.rim = _unbalanced(loose.ends, loose.shell)
-        wall = _walls(found, self.rim)
-        self.of_shell, rim = _joined(found.mesh, self.rim, wall)
+        rim = _unbalanced(loose.ends, loose.shell)
+        wall = _walls(found, rim)
+        self.of_shell, rim = _joined(found.mesh, rim, wall)
+        self.closings = _Closings(*np.empty((3, 0), np.int64))
+        if wall.any():
+            self.of_shell, self.closings = _closed(found.mesh, loose, self.of_shell, wall)
+            rim = _rim_left(loose, self.of_shell, self.closings)
         self.count = int(self.of_shell.max(initial=-1)) + 1
         self.wall = np.zeros(self.count, bool)
         self.wall[self.of_shell[wall]] = True
-        ends, self.of_cone = (np.repeat(each, rim.uses, axis=0) for each in (rim.ends[:, ::-1], rim.part))
+        walls, of_wall = self._wall_triangles()
+        ends, of_cone = (np.repeat(each, rim.uses, axis=0) for each in (rim.ends[:, ::-1], rim.part))
         position = self.mesh.domain.to_unit(self.mesh.vertices[ends])
-        hole = holes(ends + len(self.mesh.vertices) * self.of_cone[:, None])  # one vertex in two bodies counts twice
-        self.cones = cones(hole, position[:, 0], position[:, 1])
-        normals = face_normals(self.cones)
+        hole = holes(ends + len(self.mesh.vertices) * of_cone[:, None])  # one vertex in two bodies counts twice
+        self.caps = np.concatenate([walls, cones(hole, position[:, 0], position[:, 1])])
+        self.of_cap = np.concatenate([of_wall, of_cone])
+        normals = face_normals(self.caps)
         area, volume = (self._sums(self.of_shell, values) for values in self.mesh.shell_sums(self.edges))
-        # Hole areas projected along their axes: a crack has none, though its cones do. Walls close holes.
-        opens = np.repeat(rim.at_edge(self.wall[rim.part]) == 0, rim.uses)
-        facing = np.stack([np.bincount(hole, weights=normals[:, k] * opens) for k in range(3)], axis=1)
+        # Hole areas projected along their axes: a crack has none, though its cones do.
+        facing = np.stack([np.bincount(hole, weights=normals[len(walls) :, k]) for k in range(3)], axis=1)
         of_hole = np.zeros(len(facing), np.int64)
-        of_hole[hole] = self.of_cone
+        of_hole[hole] = of_cone
         missing = self._sums(of_hole, np.linalg.norm(facing, axis=1))
-        self.volume = volume + self._sums(self.of_cone, _volumes(self.cones, normals))
-        closed = np.bincount(self.of_cone, minlength=self.count) == 0
+        self.volume = volume + self._sums(self.of_cap, _volumes(self.caps, normals))
+        closed = np.bincount(of_cone, minlength=self.count) == 0
         least = np.where(closed, THIN * area, np.maximum(FLAT * area**1.5, TINY))
         self.flat = np.abs(self.volume) <= least
         self.solid = ~self.flat & (missing <= WIDE_OPEN * area) & ~self.wall
         if found.one_sided is not None:
             self.solid[self.of_shell[found.one_sided]] = False
-        self.side = ~(self.solid | self.wall | closed)
-        self.side[rim.part[rim.at_edge(self.wall[rim.part]) == 0]] = False
 
     def _sums(self, body: Ints, values: Floats) -> Floats:
         """Sums (count,) per body."""
         return np.bincount(body, weights=values, minlength=self.count).astype(np.float64)
+
+    def _wall_triangles(self) -> tuple[Floats, Ints]:
+        """Triangles (t, 9) of the walls that close bodies, oriented to close them, and each triangle's body (t,)."""
+        if not len(self.closings.wall):
+            return np.empty((0, 9)), self.closings.body
+        of_face = np.append(self.of_shell, -1)[np.minimum(self.edges.shell_of(), self.edges.shells)]
+        closing, face = _members(of_face, self.closings.wall)
+        triangles = self.mesh.triangles(face)
+        back = self.closings.way[closing] < 0
+        triangles[back] = triangles[back][:, [0, 1, 2, 6, 7, 8, 3, 4, 5]]
+        return triangles, self.closings.body[closing]
 
     def faces(self, bodies: Bools) -> Bools:
         """Whether each face (f,) belongs to a chosen body (count,)."""
@@ -295,24 +309,14 @@ class _Bodies:
         return np.asarray(np.append(bodies[self.of_shell], False)[np.minimum(shell, self.edges.shells)])
 
     def settle_walls(self, turn: Bools) -> Bools:
-        """Sets `turn` (count,) for sides, then for walls, to match the other bodies at their edges after turning.
-        Returns the redundant walls (count,), where the other bodies close each other."""
-        if not self.wall.any():
-            return self.wall
-        rim, part = self.rim, self.of_shell[self.rim.part]
-        way = np.where(rim.ends[:, 0] < rim.ends[:, 1], rim.uses, -rim.uses)
-        wall = self.wall[part]
-        for some in (self.side[part], wall):
-            turned = np.where(turn[part], -way, way)
-            wanted = -way * rim.at_edge(np.where(some | wall, 0, turned))
-            told = some & (rim.at_edge(some) == 1)
-            edges, unwanted, against = (
-                np.bincount(part[rows], minlength=self.count)
-                for rows in (told, told & (wanted == 0), told & (wanted < 0))
-            )
-            known = edges > 0
-            turn[known] = (against == edges)[known]
-        return np.asarray(known & (unwanted == edges))
+        """Sets `turn` (count,) for walls, to match the bodies that they close after turning. Returns the redundant
+        walls (count,), where these close each other."""
+        body, wall, way = self.closings
+        needed = self._sums(wall, np.where(turn[body], -way, way))
+        turn[wall] = needed[wall] < 0
+        between = np.zeros(self.count, bool)
+        between[wall] = needed[wall] == 0
+        return between
 
     def around(self, bodies: Ints) -> Ints:
         """Winding number (count,) around each body, queried inside it, from the larger ones among `bodies` (k,) whose
@@ -352,10 +356,10 @@ class _Bodies:
         return around
 
     def _triangles(self, bodies: Bools) -> tuple[Floats, Ints]:
-        """Triangles (t, 3, 3) of the chosen bodies (count,), faces before cones; and each triangle's body (t,)."""
-        chosen, cone = self.faces(bodies), bodies[self.of_cone]
-        triangles = np.concatenate([self.mesh.triangles(chosen), self.cones[cone]]).reshape(-1, 3, 3)
-        return triangles, np.concatenate([self.of_shell[self.edges.shell_of()[chosen]], self.of_cone[cone]])
+        """Triangles (t, 3, 3) of the chosen bodies (count,), faces before caps; and each triangle's body (t,)."""
+        chosen, cap = self.faces(bodies), bodies[self.of_cap]
+        triangles = np.concatenate([self.mesh.triangles(chosen), self.caps[cap]]).reshape(-1, 3, 3)
+        return triangles, np.concatenate([self.of_shell[self.edges.shell_of()[chosen]], self.of_cap[cap]])
 
 
 class _Rim(NamedTuple):
@@ -427,6 +431,83 @@ def _joined(mesh: Mesh, rim: _Rim, wall: Bools) -> tuple[Ints, _Rim]:
     pairs = np.stack([rim.part[one], rim.part[other]], axis=1)[able[other]]
     body = _numbered(connected(int(of_shell.max(initial=-1)) + 1, pairs))
     return body[of_shell], rim._replace(part=body[rim.part])
+
+
+class _Closings(NamedTuple):
+    """Walls that close bodies.
+
+    body  (k,) body.
+    wall  (k,) wall.
+    way   (k,) 1 if the wall closes the body as oriented, -1 if reversed.
+    """
+
+    body: Ints
+    wall: Ints
+    way: Ints
+
+
+def _closed(mesh: Mesh, loose: LooseSides, of_shell: Ints, wall: Bools) -> tuple[Ints, _Closings]:
+    """Each shell's body (shells,) after joining across cells, and the walls that close bodies. of_shell: (shells,)
+    bodies before. wall: (shells,).
+
+    A cell is the space between faces that follow each other in the radial order around an edge. Shells that bound a
+    cell by the same side, front or back, belong to one body; the cell's walls close it.
+    """
+    shell, back = np.divmod(np.arange(2 * len(wall)), 2)
+    cell = connected(len(shell), _neighbours(mesh, loose, wall))
+    walls = np.flatnonzero(wall[shell])
+    bounds = np.flatnonzero(~wall[shell] & np.isin(cell, cell[walls]))
+    bounds = bounds[np.lexsort((back[bounds], cell[bounds]))]
+    new = _differ(cell[bounds], back[bounds])
+    same = np.flatnonzero(~new)
+    pairs = of_shell[shell[np.stack([bounds[same - 1], bounds[same]], axis=1)]]
+    of_shell = _numbered(connected(int(of_shell.max()) + 1, pairs)[of_shell])
+    bounds = bounds[new]  # one shell per cell and side
+    closing, member = _members(cell[bounds], cell[walls])
+    one, other = bounds[member], walls[closing]
+    way = np.where(back[one] == back[other], 1, -1)
+    return of_shell, _Closings(*np.unique([of_shell[shell[one]], of_shell[shell[other]], way], axis=1))
+
+
+def _neighbours(mesh: Mesh, loose: LooseSides, wall: Bools) -> Ints:
+    """Pairs (p, 2) of shells that follow each other in the radial order around an edge, at least one of them a wall:
+    2 * shell where they face each other by the front, 2 * shell + 1 by the back. wall: (shells,)."""
+    low, high = loose.ends.min(axis=1), loose.ends.max(axis=1)
+    order = np.lexsort((high, low))
+    edge = np.cumsum(_differ(low[order], high[order])) - 1
+    meets = np.bincount(edge, wall[loose.shell[order]])[edge] > 0
+    order, edge = order[meets], edge[meets]
+    start, end = (mesh.domain.to_unit(mesh.vertices[each[order]]) for each in (low, high))
+    along = (end - start) / np.linalg.norm(end - start, axis=1)[:, None]
+    towards = mesh.triangles(loose.face[order]).reshape(-1, 3, 3).mean(axis=1) - start
+    first = np.searchsorted(edge, edge)  # angles are measured from an edge's first face
+    right = (towards - np.einsum("ij,ij->i", towards, along)[:, None] * along)[first]
+    x, y = (np.einsum("ij,ij->i", towards, each) for each in (right, np.cross(along, right)))
+    x /= np.maximum(np.abs(x) + np.abs(y), np.finfo(np.float64).tiny)
+    order = order[np.lexsort((np.where(y >= 0, 1 - x, 3 + x), edge))]  # by a value that ascends with the angle
+    following = np.arange(1, len(order) + 1)
+    last = np.searchsorted(edge, edge, side="right") == following
+    following[last] = first[last]
+    shell, upwards = loose.shell[order], loose.ends[order, 0] == low[order]
+    pairs = np.stack([2 * shell + ~upwards, (2 * shell + upwards)[following]], axis=1)
+    return np.asarray(pairs[wall[shell] | wall[shell[following]]])
+
+
+def _rim_left(loose: LooseSides, of_shell: Ints, closings: _Closings) -> _Rim:
+    """The bodies' rim after closing by walls. of_shell: (shells,)."""
+    part = of_shell[loose.shell]
+    closing, row = _members(part, closings.wall)
+    ends = np.where(closings.way[closing][:, None] > 0, loose.ends[row], loose.ends[row, ::-1])
+    return _unbalanced(np.concatenate([loose.ends, ends]), np.append(part, closings.body[closing]))
+
+
+def _members(part: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+    """Pairs (p,): an index into `wanted` (k,), and a row (n,) whose part is the wanted one."""
+    order = np.argsort(part, kind="stable")
+    first, last = (np.searchsorted(part[order], wanted, side) for side in ("left", "right"))
+    found = [np.empty((2, 0), np.int64), *(np.stack([number, order[place]]) for number, place in ranges(first, last))]
+    number, row = np.concatenate(found, axis=1)
+    return number, row
 
 
 def _numbered(label: Ints) -> Ints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import oracle
@@ -25,9 +25,11 @@ def test_the_surfaces_are_those_of_the_voxels(seed: int, damage: str | None) -> 
     assert np.allclose(winding * (-1 if damage == "inward" else 1), full.reshape(-1))
 
 
-@pytest.mark.parametrize("make", [solids.lattice_solid, solids.turned_solid, solids.welded_solid])
+@pytest.mark.parametrize("make", [solids.lattice_solid, solids.turned_solid, solids.welded_solid, solids.bent_solid])
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
+@example(seed=15915)
+@example(seed=24096)
 def test_signs_are_those_of_the_voxels(make: solids.Maker, seed: int) -> None:
     shape, points, inside = make(np.random.default_rng(seed))
     distance = MeshDistance(shape, device="cpu").signed_distance(points)
