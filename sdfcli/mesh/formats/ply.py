@@ -1,7 +1,8 @@
 """PLY reader for binary and text files, with polygons of any size.
 
-trimesh reads most PLY files, but its import takes longer than a build on a GPU, and it triangulates concave polygons
-incorrectly.
+trimesh's reader (5.2) is no substitute: its import takes longer than a build on a GPU, it refuses binary files with
+both triangles and squares, ignores strips, returns fewer faces from a truncated text file or one with a wrong corner
+count, and cuts concave polygons into overlapping triangles.
 """
 
 from __future__ import annotations
@@ -46,6 +47,11 @@ class Property:
     kind: str
     length_kind: str | None = None
 
+    def bytes_for(self, length: int) -> int:
+        """Bytes in a row. length: list length; irrelevant to a scalar column."""
+        item = np.dtype(self.kind).itemsize
+        return np.dtype(self.length_kind).itemsize + length * item if self.length_kind else item
+
 
 @dataclass(frozen=True)
 class Element:
@@ -80,6 +86,8 @@ def read_ply(path: Path) -> tuple[Floats, Ints | Faces]:
     for each in (f"elements left out: {', '.join(others[:_MOST_NAMED])}" if others else "", tables.after):
         if each:
             note(path, each)
+    if elements[vertex].has_lists:
+        raise InputError("lists in element vertex are not supported")
     points = tables.points(vertex)
     triangles: list[Ints | Faces] = [np.empty((0, 3), np.int64)]
     for number, element in enumerate(elements):
@@ -180,9 +188,7 @@ class _Text:
         )
 
     def points(self, vertex: int) -> Floats:
-        element = self.elements[vertex]
-        self._need_no_lists(element)
-        return self.tables[vertex].points(tuple(element.column(axis) for axis in "xyz"))
+        return self.tables[vertex].points(tuple(self.elements[vertex].column(axis) for axis in "xyz"))
 
     def triangles(self, face: int, indices: int, vertices: int) -> None:
         """None: rows of text are polygons of any size."""
@@ -207,11 +213,6 @@ class _Text:
         after = len(columns) - 1 - indices
         words = Words(indices, after, after) if lists == 1 else None
         return self.tables[face].polygons(corners_of, words)[0]
-
-    @staticmethod
-    def _need_no_lists(element: Element) -> None:
-        if element.has_lists:
-            raise InputError(f"lists in element {element.name} are not supported")
 
 
 class _Lists(NamedTuple):
@@ -240,8 +241,6 @@ class _Binary:
 
     def points(self, vertex: int) -> Floats:
         element, table = self.elements[vertex], self.tables[vertex]
-        if element.has_lists:
-            raise InputError("lists in element vertex are not supported")
         columns = [table[f"f{element.column(axis)}"] for axis in "xyz"]
         points = np.empty((len(table), 3))
 
@@ -284,10 +283,10 @@ class _Binary:
 
     def _polygons(self, lists: _Lists, kind: str) -> Polygons:
         backend, end = any_backend(), np.cumsum(lists.size)
-        given: dict[str, Any] = {"data": self.data, "at": lists.at, "end": end}
-        device = {name: backend.from_host(array) for name, array in given.items()}
         corner = backend.xp.empty(int(end[-1]), np.int64)
         sizes = {"swapped": self.order == ">", "item": _signed_bytes(kind), "bytes": len(self.data)}
+        given: dict[str, Any] = {"data": self.data, "at": lists.at, "end": end}
+        device = {name: backend.from_host(array) for name, array in given.items()}
         backend.run("sdf_ply_lists", len(end), number=corner, **sizes, **device)
         return Polygons(backend.to_host(corner), lists.size.astype(np.int64))
 
@@ -296,26 +295,19 @@ class _Binary:
         rows' end offset."""
         if element.count == 0 or not element.columns:
             return np.empty(0), start
-        sizes = []
-        place = start
-        for column in element.columns:
-            sizes.append(self._length(column, place, element, 0) if column.length_kind else 0)
-            place += self._bytes(column, sizes[-1])
-        dtype = np.dtype(
-            [
-                field
-                for k, (column, size) in enumerate(zip(element.columns, sizes, strict=True))
-                for field in (
-                    [(f"n{k}", self.order + column.length_kind), (f"f{k}", self.order + column.kind, (size,))]
-                    if column.length_kind
-                    else [(f"f{k}", self.order + column.kind)]
-                )
-            ]
-        )
+        fields, lists, place = list[Any](), [], start
+        for k, column in enumerate(element.columns):
+            size = self._length(column, place, element, 0) if column.length_kind else 0
+            place += column.bytes_for(size)
+            if column.length_kind:
+                lists.append((f"n{k}", size))
+                fields.append((f"n{k}", self.order + column.length_kind))
+            fields.append((f"f{k}", self.order + column.kind, (size,) if column.length_kind else ()))
+        dtype = np.dtype(fields)
         end = start + element.count * dtype.itemsize
         if end <= len(self.data):
             table = self.data[start:end].view(dtype)
-            lengths = [(table[f"n{k}"], sizes[k]) for k, column in enumerate(element.columns) if column.length_kind]
+            lengths = [(table[name], size) for name, size in lists]
 
             def alike(part: slice) -> bool:
                 return all((length[part] == size).all() for length, size in lengths)
@@ -331,39 +323,23 @@ class _Binary:
 
     def _ragged(self, element: Element, start: int) -> tuple[_Lists, int]:
         """Vertex lists, where some column has lists with different lengths; and the rows' end offset."""
-        length = [_signed_bytes(column.length_kind) for column in element.columns]
-        item = [np.dtype(column.kind).itemsize for column in element.columns]
-        least = sum(abs(a) or b for a, b in zip(length, item, strict=True))
-        rows = min(element.count, (len(self.data) - start) // least + 1)
+        rows = min(element.count, (len(self.data) - start) // sum(each.bytes_for(0) for each in element.columns) + 1)
         require(2 * 8 * rows, "finding its lists")
         backend = any_backend()
-        given: dict[str, Any] = {
-            "data": self.data,
-            "length": np.array(length, np.int32),
-            "item": np.array(item, np.int32),
-        }
+        length = np.array([_signed_bytes(column.length_kind) for column in element.columns], np.int32)
+        item = np.array([np.dtype(column.kind).itemsize for column in element.columns], np.int32)
+        numbers = {"columns": len(item), "chosen": max(element.column(*_INDICES), 0), "rows": rows, "start": start}
+        numbers |= {"swapped": self.order == ">", "bytes": len(self.data)}
+        given: dict[str, Any] = {"data": self.data, "length": length, "item": item}
         device = {name: backend.from_host(array) for name, array in given.items()}
         at, count, end = (backend.xp.empty(size, np.uint64) for size in (rows, rows, 2))
-        backend.run(
-            "sdf_ply_rows",
-            1,
-            swapped=self.order == ">",
-            columns=len(length),
-            chosen=max(element.column(*_INDICES), 0),
-            rows=rows,
-            bytes=len(self.data),
-            start=start,
-            at=at,
-            count=count,
-            end=end,
-            **device,
-        )
+        backend.run("sdf_ply_rows", 1, at=at, count=count, end=end, **numbers, **device)
         row, stop = map(int, backend.to_host(end))
         if row == element.count:
             return _Lists(backend.to_host(at), backend.to_host(count)), stop
         for column in element.columns:
             size = self._length(column, stop, element, row) if column.length_kind else 1
-            stop += self._bytes(column, size)
+            stop += column.bytes_for(size)
         raise InputError(f"the file ends within {element.name} {row:,} of {element.count:,}")
 
     def _length(self, column: Property, place: int, element: Element, row: int) -> int:
@@ -375,10 +351,3 @@ class _Binary:
         if not 0 <= size <= len(self.data):
             raise InputError(f"{element.name} {row:,}: a list of {size:,} cannot be")
         return size
-
-    @staticmethod
-    def _bytes(column: Property, size: int) -> int:
-        """A column's bytes in a row. size: list length."""
-        if column.length_kind is None:
-            return np.dtype(column.kind).itemsize
-        return np.dtype(column.length_kind).itemsize + size * np.dtype(column.kind).itemsize

@@ -1,4 +1,8 @@
-"""Strict reader for surfaces in VTK's XML files, .vtp and .vtu, in every encoding except LZ4."""
+"""Strict reader for surfaces in VTK's XML files, .vtp and .vtu, in every encoding except LZ4.
+
+VTK's reader (9.7) takes 590 MB to install, aborts on damaged block sizes, and returns no faces, without an error, where
+a count is damaged. meshio (5.3.5) has no reader for .vtp.
+"""
 
 from __future__ import annotations
 
@@ -174,16 +178,9 @@ def _parsed(data: bytes, kind: str) -> tuple[ElementTree.Element, _Encoding]:
         HEADERS[root.get("header_type", "UInt32")],
         UNPACK[compressor],
         (behind, is_base64),
-        sorted({_offset(array) for array in root.iter("DataArray")} | {len(behind)}),
+        sorted({_count(array, "offset") for array in root.iter("DataArray")} | {len(behind)}),
         len(data),
     )
-
-
-def _offset(array: ElementTree.Element) -> int:
-    word = array.get("offset", "0")
-    if not re.fullmatch(r"\s*[0-9]{1,15}\s*", word):
-        raise InputError(f"an offset of {word[:40]!a}")
-    return int(word)
 
 
 def _points(piece: ElementTree.Element, encoding: _Encoding) -> Floats:
@@ -287,8 +284,9 @@ def _named(piece: ElementTree.Element, part: str, name: str, encoding: _Encoding
     raise InputError(f"{part} without {name}")
 
 
-def _count(piece: ElementTree.Element, name: str) -> int:
-    word = piece.get(name, "0")
+def _count(element: ElementTree.Element, name: str) -> int:
+    """A whole number in an element's attribute; 0 without it."""
+    word = element.get(name, "0")
     if not re.fullmatch(r"\s*[0-9]{1,15}\s*", word):
         raise InputError(f"{name} must be a whole number, not {word[:40]!a}")
     return int(word)
@@ -327,7 +325,7 @@ def _array(array: ElementTree.Element, encoding: _Encoding) -> Values:
 def _behind(array: ElementTree.Element, encoding: _Encoding) -> memoryview:
     """Appended bytes, from an array's start."""
     behind, is_base64 = encoding.appended
-    start = _offset(array)
+    start = _count(array, "offset")
     if "offset" not in array.attrib:
         raise InputError("appended, but without an offset")
     if start >= len(behind):
