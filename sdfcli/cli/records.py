@@ -94,8 +94,9 @@ class Record:
     """
 
     keys_: ClassVar[dict[str, bool]] = {}
-    """Whether a key is required, by key."""
+    """Keys, each with whether it is required. The `_` keeps such names apart from keys."""
     shared_: ClassVar[dict[str, bool]] = {}
+    """Keys of `Line`."""
     open_: ClassVar[bool] = False
 
     def __init_subclass__(
@@ -118,7 +119,7 @@ class Record:
 
 
 class Line(Record):
-    """A line of output. These keys have the same meaning in all lines; `shared` names those that a line has."""
+    """A line of output. Its keys have the same meaning in all subclasses, whose `shared` selects from them."""
 
     input: Annotated[str, "first input file, as given"] = ABSENT
     output: Annotated[str, "output file; the first of several"] = ABSENT
@@ -135,15 +136,11 @@ class Line(Record):
     sign_confidence: Annotated[
         Amount | None, Rule(maximum=1), "share of points near the surface with a certain sign; null without signs"
     ] = ABSENT
-    sheets: Annotated[Json, stored("sheets"), "wall thickness, and lost walls and gaps: [its keys](file.md#info)"] = (
-        ABSENT
-    )
+    sheets: Annotated[Json, stored("sheets"), "wall thickness, lost walls and gaps: [its keys](file.md#info)"] = ABSENT
     tolerance: Annotated[float, "maximum allowed error"] = ABSENT
     max_error: Annotated[float, stored("max_error"), "largest measured error"] = ABSENT
     rms_error: Annotated[float, stored("rms_error"), "root mean square of the measured errors"] = ABSENT
-    content_sha256: Annotated[str, stored("mesh", "sha256"), "[checksum](file.md#checksums) of the field's data"] = (
-        ABSENT
-    )
+    content_sha256: Annotated[str, stored("mesh", "sha256"), "the field's [checksum](file.md#checksums)"] = ABSENT
     watertight: Annotated[bool, "whether the mesh has no open edges"] = ABSENT
     notes: Annotated[list[str], "parts of the file skipped or reinterpreted, and library warnings"] = ABSENT
     frames: Annotated[Count, "frame count"] = ABSENT

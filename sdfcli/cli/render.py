@@ -44,7 +44,7 @@ class RenderedMesh(Rendered, title="render --mesh"):
 
 
 class RenderedFrame(Rendered, title="render --frames", shared="frame time"):
-    """A line per numbered file; `seconds` are those since the start."""
+    """A line per numbered file; `seconds` count from the start."""
 
     posed: Annotated[str | None, "the mesh of `--mesh`"] = None
     margin: Margin = None

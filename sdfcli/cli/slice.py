@@ -25,7 +25,7 @@ class Sliced(Line, title="slice", shared="input output bytes seconds"):
 
 
 class SlicedFrame(Sliced, title="slice --frames", shared="frame time"):
-    """A line per numbered file; `seconds` are those since the start."""
+    """A line per numbered file; `seconds` count from the start."""
 
 
 class SlicedFrames(Sliced, title="slice --frames, moving", shared="frames"):
