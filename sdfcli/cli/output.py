@@ -16,14 +16,16 @@ from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sdfcli.cli.records import Line, Record, as_json, took
 from sdfcli.errors import UNREAD, SdfError
 from sdfcli.runtime.memory import unwritable
 from sdfcli.runtime.remote import shown
+
+if TYPE_CHECKING:
+    from sdfcli.cli.records import Line, Record
 
 SCHEMA_VERSION = 1
 """Version of the `--json` output, incremented when a key is removed or changes type or meaning."""
@@ -98,6 +100,8 @@ def show(line: str) -> None:
 
 def print_json(record: Record) -> None:
     """Prints a record on one line, with its schema version."""
+    from sdfcli.cli.records import as_json
+
     text = json.dumps({"schema_version": SCHEMA_VERSION, **as_json(record)}, default=as_json)
     if ":/" in text:  # possibly a URL
         text = json.dumps(_shown(json.loads(text)))
@@ -158,6 +162,8 @@ def print_written(
     targets, only the first is named."""
     size = sum(target.stat().st_size for target in targets)
     if json:
+        from sdfcli.cli.records import took
+
         written: dict[str, Any] = {"input": str(source), "output": str(targets[0])}
         print_json(record(**written, **facts, seconds=took(seconds), bytes=size))
     elif not quiet:
