@@ -23,7 +23,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 import zygote
-from sdfcli.cli.schemas import schema_of
+from sdfcli.cli.schema import document
 from zygote import LIMIT, STREAMS, Command
 
 
@@ -96,8 +96,8 @@ def reports(command: str, printed: str) -> list[dict[str, Any]]:
 @functools.cache
 def validator(name: str) -> Draft202012Validator:
     """A schema's validator, closed: rejects unnamed keys, except in metadata of other programs."""
-    Draft202012Validator.check_schema(schema_of(name))
-    return Draft202012Validator(schema_of(name) if name == "info" else closed(schema_of(name)))
+    Draft202012Validator.check_schema(document(name))
+    return Draft202012Validator(document(name) if name == "info" else closed(document(name)))
 
 
 def closed(schema: Any) -> Any:

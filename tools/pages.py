@@ -122,19 +122,22 @@ def markdown(rows: list[list[str]]) -> str:
 
 def keys(which: str) -> str:
     """Keys shared by several outputs of `--json` (`common`), or a section with keys for each of the `outputs`."""
-    from sdfcli.cli.schemas import COMMON, VERSION, outputs
+    from sdfcli.cli.records import Line, schema_of
+    from sdfcli.cli.schema import VERSION, outputs
 
     if which == "common":
-        return _keys({**VERSION, **COMMON})
+        shared = {"schema_version": VERSION, **schema_of(Line)["properties"]}
+        return _keys({"properties": shared, "required": list(shared)})
     if which != "outputs":
         raise KeyError(which)
-    return "\n\n".join(f"## {title}\n\n{words}\n\n{_keys(own)}" for title, (words, own) in outputs().items())
+    found = [f"## {title}\n\n{record.__doc__}\n\n{_keys(schema_of(record))}" for title, record in outputs().items()]
+    return "\n\n".join(found)
 
 
-def _keys(own: dict[str, Any]) -> str:
+def _keys(schema: dict[str, Any]) -> str:
     rows = [
-        [_code(name.removesuffix("?")), _kind(kind) + " (optional)" * name.endswith("?"), _cell(kind["description"])]
-        for name, kind in own.items()
+        [_code(name), _kind(kind) + " (optional)" * (name not in schema["required"]), _cell(kind["description"])]
+        for name, kind in schema["properties"].items()
     ]
     return markdown([["key", "value", ""], *rows])
 

@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -25,8 +25,9 @@ from sdfcli.cli.build_options import (
     parse_domain,
     unit_for,
 )
-from sdfcli.cli.outcomes import Style, show
+from sdfcli.cli.outcomes import FailedBuild, Style, show
 from sdfcli.cli.output import human_bytes, print_error, print_json, print_table, progress
+from sdfcli.cli.records import Line
 from sdfcli.errors import OutOfMemoryError, SdfError, UsageError
 from sdfcli.params import BuildParams, check_why
 from sdfcli.startup import driver
@@ -90,6 +91,18 @@ Scheduler = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate leaves, time, memory and file size; write nothing.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print seconds per stage.")]
+
+
+class EstimatedBuild(Line, title="build --dry-run", shared="input leaves seconds device"):
+    """A line per mesh; all values are estimates."""
+
+    status: Annotated[Literal["ok", "too large"], "`ok` if `fits`, else `too large`"]
+    memory_bytes: Annotated[int, "the build's memory"]
+    file_bytes: Annotated[int, "field file size"]
+    limit_bytes: Annotated[int, "memory limit"]
+    free_bytes: Annotated[int, "free memory"]
+    scratch_bytes: Annotated[int, "free space for scratch files, or free host memory for a GPU; 0: not used"]
+    fits: Annotated[bool, "whether `memory_bytes` is within `limit_bytes` or `scratch_bytes`"]
 
 
 def build(
@@ -228,7 +241,7 @@ def _estimate_one(mesh: str, settings: Settings, json: bool, raises: bool) -> in
         if raises:
             raise
         if json:
-            print_json(failure(mesh, None, error))
+            print_json(FailedBuild(**failure(mesh, None, error)))
         return print_error(error)
     _show_estimate(shown(mesh), found, json)
     if found.fits:
@@ -243,10 +256,8 @@ def _estimate_one(mesh: str, settings: Settings, json: bool, raises: bool) -> in
 
 def _show_estimate(mesh: str, found: Estimate, json: bool) -> None:
     if json:
-        print_json(
-            {"input": mesh, "status": "ok" if found.fits else "too large", **found.as_dict()}
-            | {"seconds": {"total": found.seconds}}
-        )
+        facts = found.as_dict() | {"seconds": {"total": found.seconds}}
+        print_json(EstimatedBuild(input=mesh, status="ok" if found.fits else "too large", **facts))
         return
     beyond = ", the rest in scratch files" if found.fits and found.memory_bytes > found.limit_bytes else ""
     rows = [

@@ -8,11 +8,54 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.output import print_error, print_json, print_table
+from sdfcli.cli.records import Count, Json, Line, Rule, Vector, keyed, one_of, stored
 from sdfcli.cli.wording import sheets_text, verdict_text
 from sdfcli.errors import CheckFailedError, InputError, UsageError
 from sdfcli.params import VERDICTS, BuildParams
 
 BARS = VERDICTS[:-1]
+
+
+def _thin() -> Rule:
+    """Schema of `sheets`, without the entries of a build."""
+    sheets = stored("sheets")["properties"]
+    keys = {name: sheets[name] for name in sheets if name not in ("kept_from", "leaves")}
+    return Rule(type="object", properties=keys, required=list(keys))
+
+
+class Checked(
+    Line,
+    title="check",
+    shared="input triangles vertices verdict sign sign_reason sign_confidence watertight notes",
+):
+    """A line per usable mesh."""
+
+    sheets: Annotated[
+        Json, _thin(), "wall thickness, and walls and gaps that a build would lose: [its keys](file.md#info)"
+    ]
+    oriented: Annotated[bool, "whether all faces are consistently oriented"]
+    shells: Annotated[Count, "shells"]
+    inverted_shells: Annotated[Count, "inverted shells"]
+    open_edges: Annotated[Count, "open edges"]
+    non_manifold_edges: Annotated[Count, "non manifold edges"]
+    inconsistent_edges: Annotated[Count, "inconsistent edges"]
+    degenerate_faces: Annotated[Count, "degenerate faces"]
+    duplicate_faces: Annotated[Count, "duplicate faces"]
+    crossing_faces: Annotated[Count, "crossing faces"]
+    diagonal: Annotated[float, "diagonal of the bounding box"]
+    size: Annotated[Vector, "edges of the bounding box"]
+    lowest: Annotated[Vector, "lower corner of the bounding box"]
+    units: Annotated[str | None, "length unit given in the file; null if none"]
+    findings: Annotated[
+        list[Annotated[Json, keyed(str, "what then")]],
+        "faults (`what`), and their treatment in a build (`then`)",
+    ]
+
+
+class Unusable(Line, title="check, unusable", shared="input error"):
+    """A line per unusable mesh."""
+
+    verdict: Annotated[str, one_of(VERDICTS[-1]), f"`{VERDICTS[-1]}`"]
 
 
 def check(
@@ -50,7 +93,7 @@ def check(
             fault = CheckFailedError(f"{mesh}: worse than {require}: {verdict_text(report)}")
             worst = max(worst, print_error(fault))
         if json:
-            print_json({"input": shown(mesh), **report})
+            print_json((Unusable if "error" in report else Checked)(input=shown(mesh), **report))
         elif not quiet:
             _print_report(mesh, report)
     if worst:

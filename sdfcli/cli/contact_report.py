@@ -6,9 +6,10 @@ import time as clock
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from sdfcli.cli.output import line_width, print_json, print_table, say, show, standard_output
+from sdfcli.cli.records import ABSENT, Amount, Count, Line, Vector, size, took
 from sdfcli.errors import CheckFailedError
 
 if TYPE_CHECKING:
@@ -24,6 +25,64 @@ HEADER = (
 )
 POINT_ROUNDING = 1e-7
 """Coordinates below this fraction of the domain edge are shown as 0: about float32's rounding."""
+
+
+class Contact(Line):
+    """A mesh's contact with a field."""
+
+    contact: Annotated[
+        Literal["clear", "touching", "penetrating"], "contact verdict; `touching` if the bounds do not decide"
+    ]
+    distance: Annotated[float, "the mesh's minimum distance in the field"]
+    low: Annotated[float, "lower bound of the true minimum distance"]
+    high: Annotated[float, "upper bound of the true minimum distance"]
+    triangle: Annotated[Count, "triangle at that distance, in the mesh file's order, from 0"]
+    point: Annotated[Vector, "point at that distance, in the field's frame"]
+    normal: Annotated[Vector, "unit normal, the direction out of the field's solid"]
+
+
+class CollidedPose(Contact, title="collide, a pose", shared="frame?"):
+    """A line per pose."""
+
+    pose: Annotated[Count, "pose index, from 0; replaced by `frame` for a mesh in frames"] = ABSENT
+
+
+class Collided(Line, shared="input output? seconds"):
+    """Keys of both summaries."""
+
+    posed: Annotated[str, "the mesh, the folder, or the first of several meshes and the count of the others"]
+    signed: Annotated[bool, "whether the field has signs; without them nothing is penetrating"]
+    posed_encloses: Annotated[
+        bool | None,
+        "whether the mesh has an inside that may contain parts of the field's solid; null if no pose needed this",
+    ]
+    stated_error: Annotated[Amount, "the field's stated error within `stated_band` of the surface, in its units"]
+    stated_band: Annotated[Amount, "distance from the surface up to which `stated_error` holds"]
+    poses: Annotated[Count, "pose count"]
+    margin: Annotated[float | None, "maximum distance of contact triangles; with `--margin` or `--contacts`"] = None
+    contacts: Annotated[Count | None, "contact triangle count; with `margin`"] = None
+
+
+class CollidedPoses(Collided, title="collide"):
+    """The last line, for all poses."""
+
+    clear: Annotated[Count, "clear poses"]
+    touching: Annotated[Count, "touching poses"]
+    penetrating: Annotated[Count, "penetrating poses"]
+    least: Annotated[CollidedPose, "the line with the smallest lower bound"]
+    poses_per_second: Annotated[float, "poses per second of the whole run"]
+
+
+class CollidedPath(Collided, Contact, title="collide --path", optional=Contact):
+    """One line."""
+
+    first_contact: Annotated[float | None, "time of first contact, in poses; null if the path is clear"]
+    steps: Annotated[Count, "number of poses tested, up to that time"]
+    matrix: Annotated[
+        list[Annotated[list[float], size(4)]],
+        size(4),
+        "pose matrix at first contact; only with a contact, like the keys below",
+    ] = ABSENT
 
 
 class Shown:
@@ -64,7 +123,7 @@ class Shown:
                 show(_fitting(f"{self.unit:>{width}}  {HEADER[0]}", *HEADER[1:], edge=edge))
             for row in rows:
                 if self.json:
-                    print_json(row)
+                    print_json(CollidedPose(**row))
                 else:
                     numbers, *places = self._cells(row)
                     show(_fitting(f"{row[self.unit]:>{width}}  {numbers}", *places, edge=edge))
@@ -90,23 +149,24 @@ class Shown:
     def end(self, margin: float | None, output: Path | None, encloses: bool | None) -> None:
         """Shows the summary of all poses. output: contact file. encloses: whether the mesh has an inside; None if that
         did not matter."""
-        took, poses = clock.perf_counter() - self.start, len(self.low)
-        touched = sum(map(len, self.manifolds))
+        seconds, poses = clock.perf_counter() - self.start, len(self.low)
+        touched, rate = sum(map(len, self.manifolds)), poses / seconds
         if self.json:
-            of_poses = {"poses": poses, **self.counts, "least": self.least, "poses_per_second": round(poses / took, 1)}
+            facts = {**self.counts, "least": self.least, "poses_per_second": round(rate, 1)}
             print_json(
-                {
-                    "input": str(self.file),
-                    "posed": self.mesh,
-                    "signed": not self.unsigned,
-                    "posed_encloses": encloses,
-                    "stated_error": self.error.near,
-                    "stated_band": self.error.band,
-                    **(self.facts or of_poses),
-                    **({} if margin is None else {"margin": margin, "contacts": touched}),
-                    **({} if output is None else {"output": str(output)}),
-                    "seconds": {"total": round(took, 4)},
-                }
+                (CollidedPath if self.facts else CollidedPoses)(
+                    input=str(self.file),
+                    posed=self.mesh,
+                    signed=not self.unsigned,
+                    posed_encloses=encloses,
+                    stated_error=self.error.near,
+                    stated_band=self.error.band,
+                    **(self.facts or {"poses": poses, **facts}),
+                    margin=margin,
+                    contacts=None if margin is None else touched,
+                    output=ABSENT if output is None else str(output),
+                    seconds=took(seconds),
+                )
             )
         elif not self.quiet:
             rows = self._path_rows() if self.facts else self._pose_rows()
@@ -114,7 +174,7 @@ class Shown:
             if margin is not None:
                 where = "" if output is None else f", in {output}"
                 rows.append(("contacts", f"{touched:,} triangles up to {margin:.3g}{where}"))
-            rows.append(("time", f"{took:.2f} s" + ("" if self.facts else f", {poses / took:,.0f} {self.unit}s/s")))
+            rows.append(("time", f"{seconds:.2f} s" + ("" if self.facts else f", {rate:,.0f} {self.unit}s/s")))
             print_table(f"{self.mesh} in {self.file}", rows)
         if not self.quiet:
             for note in self._notes(encloses):

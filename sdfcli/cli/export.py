@@ -13,6 +13,7 @@ import typer
 from sdfcli.cli import options
 from sdfcli.cli.fields import FrameRange, open_field
 from sdfcli.cli.output import print_written, progress
+from sdfcli.cli.records import Count, Line, Vector, size
 from sdfcli.errors import UsageError
 from sdfcli.export import FORMATS, Format, load
 
@@ -61,6 +62,32 @@ Seed = Annotated[int, typer.Option(min=0, help="Random seed of the samples.")]
 Normalized = Annotated[bool, typer.Option("--normalized", help="Scale the shape to the unit sphere, as DeepSDF does.")]
 
 
+class ExportedGrid(Line, title="export", shared="input output bytes seconds"):
+    """To a regular grid."""
+
+    shape: Annotated[list[Count], size(3), "grid points along x, y, z"]
+    origin: Annotated[Vector, "position of the first grid point"]
+    spacing: Annotated[float, "distance between grid points"]
+
+
+class ExportedOctree(Line, title="export to .vtkhdf", shared="input output bytes seconds leaves corners"):
+    """A field."""
+
+
+class ExportedOctrees(Line, title="export to .vtkhdf, sequence", shared="input output bytes seconds frames"):
+    """All frames of a sequence."""
+
+    leaves: Annotated[Count, "of all frames together"]
+    corners: Annotated[Count, "of all frames together"]
+
+
+class ExportedSamples(Line, title="export --samples", shared="input output bytes seconds"):
+    """For DeepSDF."""
+
+    pos: Annotated[Count, "samples outside"]
+    neg: Annotated[Count, "samples inside"]
+
+
 def export(
     file: options.FieldFile,
     output: Output,
@@ -96,6 +123,7 @@ def export(
     for target in targets:
         check_target(target, force, file)
     with progress(str(file), quiet or json) as update:
+        record: type[Line] = ExportedGrid
         start = clock.perf_counter()
         series = form.series is not None and frame is None and time is None and is_sequence(file)
         field: Any = FrameRange(file, ":") if series else open_field(file, frame, time)
@@ -103,10 +131,13 @@ def export(
         with ExitStack() as stack:
             temporary = [stack.enter_context(written_whole(target, force)) for target in targets]
             if series:
+                record = ExportedOctrees
                 facts = _octrees(form, temporary[0], field, update)
             elif not form.grid:
+                record = ExportedOctree
                 facts = _octree(form, temporary[0], field)
             elif samples is not None:
+                record = ExportedSamples
                 facts = _samples(form, temporary[0], field, samples, seed, normalized)
             else:
                 kind = "float32" if dtype is None else dtype
@@ -114,7 +145,7 @@ def export(
                 facts = _grid(form, temporary, output.name, field, most, box, kind)
         seconds = clock.perf_counter() - start
     rows = [(name, _text(value)) for name, value in facts.items()]
-    print_written(file, targets, facts, rows, seconds, json, quiet)
+    print_written(record, file, targets, facts, rows, seconds, json, quiet)
 
 
 def _octree(form: Format, path: Path, field: Field) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import typer
 from sdfcli.cli import options
 from sdfcli.cli.fields import FrameRange, check_choice, numbered, open_field
 from sdfcli.cli.output import human_bytes, print_json, print_table, progress, say
+from sdfcli.cli.records import Count, Line, size
 from sdfcli.errors import OutOfMemoryError, UsageError
 
 if TYPE_CHECKING:
@@ -37,6 +38,20 @@ Spacing = Annotated[
     str | None,
     typer.Option(help="Grid spacing of a volume: S or SX,SY,SZ; 1 by default.", show_default=False),
 ]
+
+
+class Extracted(Line, title="extract", shared="input output bytes seconds device"):
+    """One line."""
+
+    iso: Annotated[float, "iso value: a distance, or a volume's value"]
+    cells: Annotated[list[Count], size(3), "grid cells along x, y, z"]
+    triangles: Annotated[Count, "surface triangles"]
+    vertices: Annotated[Count, "surface vertices"]
+    closed: Annotated[bool, "whether the surface is closed; false if it reaches the grid's border"]
+
+
+class ExtractedFrame(Extracted, title="extract --frames", shared="frame time"):
+    """A line per file."""
 
 
 def extract(
@@ -71,7 +86,7 @@ def extract(
         check_target(each, force, file)
     distances = _distances(spacing)
     notes: dict[str, str] = {}
-    size, start = 0, clock.perf_counter()
+    written, start = 0, clock.perf_counter()
     with progress(str(file), quiet or json) as update:
         backends, times = None, [start]
         for each, (facts, opened) in zip(targets, _opened(file, frame, time, chosen, update), strict=True):
@@ -85,9 +100,20 @@ def extract(
             _write(each, force, surface, grid, notes)
             times.append(clock.perf_counter())
             names = ",".join(backend.name for backend in backends)
-            report = {"input": str(file), "output": str(each), "iso": iso, **_facts(grid, surface), "device": names}
-            report |= {"seconds": _seconds(times), "bytes": each.stat().st_size, **facts}
-            size, times = size + each.stat().st_size, times[-1:]
+            report = (Extracted if chosen is None else ExtractedFrame)(
+                input=str(file),
+                output=str(each),
+                iso=iso,
+                cells=[int(n) for n in (reversed(grid.cells) if grid.reversed else grid.cells)],
+                vertices=len(surface.vertices),
+                triangles=len(surface.faces),
+                closed=not surface.cut,
+                device=names,
+                seconds=_seconds(times),
+                bytes=each.stat().st_size,
+                **facts,
+            )
+            written, times = written + report.bytes, times[-1:]
             if json:
                 print_json(report)
     if not quiet:
@@ -98,7 +124,7 @@ def extract(
             ("frames", f"{len(chosen)}, surfaces at {iso:g}"),
             ("time", f"{clock.perf_counter() - start:.2f} s on {names}"),
         ]
-        print_table(str(file), [*rows, ("file", f"{target}, {human_bytes(size)}")])
+        print_table(str(file), [*rows, ("file", f"{target}, {human_bytes(written)}")])
     elif not (json or quiet):
         _print_report(report)
 
@@ -158,15 +184,6 @@ def _write(path: Path, force: bool, surface: Surface, grid: Grid, notes: dict[st
         notes.setdefault("cut", "the surface reaches the border of the grid, and is open there")
 
 
-def _facts(grid: Grid, surface: Surface) -> dict[str, Any]:
-    return {
-        "cells": [int(n) for n in (reversed(grid.cells) if grid.reversed else grid.cells)],
-        "vertices": len(surface.vertices),
-        "triangles": len(surface.faces),
-        "closed": not surface.cut,
-    }
-
-
 def _seconds(times: list[float]) -> dict[str, float]:
     """Seconds by stage, from the stages' start times and the last one's end."""
     ends = zip(("load", "extract", "write"), times[:-1], times[1:], strict=True)
@@ -186,12 +203,12 @@ def _distances(spacing: str | None) -> list[float] | float | None:
     return numbers if len(numbers) == 3 else numbers[0]
 
 
-def _print_report(report: dict[str, Any]) -> None:
+def _print_report(report: Extracted) -> None:
     rows = [
-        ("surface", f"at {report['iso']:g}, {'closed' if report['closed'] else 'open at the border of the grid'}"),
-        ("grid", " x ".join(f"{n:,}" for n in report["cells"]) + " cells"),
-        ("mesh", f"{report['triangles']:,} triangles, {report['vertices']:,} vertices"),
-        ("time", f"{report['seconds']['total']:.2f} s on {report['device']}"),
-        ("file", f"{report['output']}, {human_bytes(report['bytes'])}"),
+        ("surface", f"at {report.iso:g}, {'closed' if report.closed else 'open at the border of the grid'}"),
+        ("grid", " x ".join(f"{n:,}" for n in report.cells) + " cells"),
+        ("mesh", f"{report.triangles:,} triangles, {report.vertices:,} vertices"),
+        ("time", f"{report.seconds['total']:.2f} s on {report.device}"),
+        ("file", f"{report.output}, {human_bytes(report.bytes)}"),
     ]
-    print_table(report["input"], rows)
+    print_table(report.input, rows)

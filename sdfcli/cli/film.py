@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from sdfcli.cli.fields import FrameRange, numbered
 from sdfcli.cli.output import human_bytes, print_json, print_table, progress
+from sdfcli.cli.records import Json, took
 from sdfcli.errors import UsageError
 
 if TYPE_CHECKING:
+    from sdfcli.cli.records import Line
     from sdfcli.field.field import Field
     from sdfcli.pictures.moving import Picture
 
@@ -54,25 +56,27 @@ class Film:
         look: Callable[[Iterable[Field]], Any],
         draw: Callable[[Field, Any, float], Picture],
         facts: Callable[[Any], dict[str, Any]],
+        still: type[Line],
+        moving: type[Line],
         json: bool,
         quiet: bool,
     ) -> None:
         """Writes and reports the pictures; with `json`, an object per file.
 
         look: computes the settings shared by all pictures from all fields; draw: draws a field with these settings at
-        a time; facts: report entries from the settings.
+        a time; facts: report entries from the settings; still, moving: records of a numbered file, and of an animation.
         """
         start, size = time.perf_counter(), 0
-        write = self._moving if self._ending in MOVING else self._stills
+        write, record = (self._moving, moving) if self._ending in MOVING else (self._stills, still)
         with progress(str(self._file), quiet or json) as update:
             shared = look(field for _, field in self._range.fields(update, "looking"))
             for path, told in write(lambda number, field: draw(field, shared, self._range.time(number)), update):
                 seconds = time.perf_counter() - start
                 size += path.stat().st_size
                 if json:
-                    report = {"input": str(self._file), "output": str(path), "bytes": path.stat().st_size}
-                    report |= {"width": self._size[0], "height": self._size[1], **facts(shared), **told}
-                    print_json({**report, "seconds": {"total": round(seconds, 4)}})
+                    report: Json = {"output": str(path), "bytes": path.stat().st_size, "width": self._size[0]}
+                    report |= {"height": self._size[1], **facts(shared), **told}
+                    print_json(record(input=str(self._file), **report, seconds=took(seconds)))
         if not (json or quiet):
             picture = [
                 f"{self._size[0]} x {self._size[1]}",

@@ -10,6 +10,7 @@ import typer
 from sdfcli.cli import options
 from sdfcli.cli.fields import check_choice, check_no_frame, open_field, open_sequence
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table
+from sdfcli.cli.records import ABSENT, Count, Json, Line, Rule, Stated, SummedSequence, Vector, keyed, stored
 from sdfcli.cli.wording import frames_text, health_text, kept_text, sheets_text, unit_name, verdict_text
 from sdfcli.errors import InputError
 
@@ -33,6 +34,50 @@ SHOWN = {
     "error_limit",
 }
 """Entries that `_known` words and gives units; others follow unchanged."""
+
+
+def _by_cause() -> Rule:
+    """Schema of leaf counts by cause."""
+    from sdfcli.octree.causes import Cause
+
+    return keyed(Count, " ".join([*(cause.name.lower() for cause in Cause), "jump"]))
+
+
+class Cube(Line):
+    """A domain."""
+
+    domain_origin: Annotated[Vector, "lower corner of the domain cube"]
+    domain_length: Annotated[float, "edge of the domain cube"]
+
+
+class FieldInfo(
+    Cube,
+    Stated,
+    title="info",
+    shared="input bytes leaves corners content_sha256",
+    optional=Stated,
+    open=True,
+):
+    """A field. Other programs' fields may lack keys about their build, and have others."""
+
+    mesh: Annotated[Json, stored("mesh"), "the mesh as read: [its keys](file.md#info)"] = ABSENT
+    parameters: Annotated[Json, stored("parameters"), "build options: [its keys](file.md#info)"] = ABSENT
+    causes: Annotated[
+        Json,
+        _by_cause(),
+        "with `--why`: leaf counts by [cause](file.md#causes); `jump`: leaves among them left coarse at a sign jump",
+    ] = ABSENT
+
+
+class SequenceInfo(Cube, SummedSequence, title="info, sequence", shared="input bytes frames", open=True):
+    """A sequence."""
+
+    times: Annotated[list[float], "frame times in seconds"]
+    motions: Annotated[
+        list[float | None],
+        "largest distance of a vertex from its place in the frame before; null for the first frame, and where the "
+        "faces are others",
+    ]
 
 
 def info(
@@ -63,7 +108,7 @@ def info(
     field = open_field(file, frame, time)
     causes = _causes(file, field) if why else {}
     if json:
-        facts = {
+        facts: Json = {
             "input": str(file),
             "bytes": file.stat().st_size,
             "domain_origin": [float(x) for x in field.domain.origin],
@@ -73,7 +118,7 @@ def info(
             "content_sha256": field.content_sha256,
             **({"causes": causes} if why else {}),
         }
-        print_json(facts | field.info | facts)  # computed entries override stored ones
+        print_json(FieldInfo(**(facts | field.info | facts)))  # computed entries override stored ones
     elif not quiet:
         print_table(str(file), rows(file, field))
         if why:
@@ -104,7 +149,7 @@ def _sequence(file: Path, sequence: FieldSequence, json: bool, quiet: bool) -> N
     low, length, told = sequence.domain.origin, sequence.domain.length, sequence.info
     times, motion = sequence.times.tolist(), [None if step != step else step for step in sequence.motion.tolist()]
     if json:
-        facts = {
+        facts: Json = {
             "input": str(file),
             "bytes": file.stat().st_size,
             "domain_origin": [float(x) for x in low],
@@ -114,7 +159,7 @@ def _sequence(file: Path, sequence: FieldSequence, json: bool, quiet: bool) -> N
             "motions": motion,
             "content_sha256": sequence.content_sha256,
         }
-        print_json(facts | told | facts)
+        print_json(SequenceInfo(**(facts | told | facts)))
         return
     moves = [step for step in motion if step is not None]
     asked, others = told["parameters"], len(motion) - 1 - len(moves)

@@ -5,16 +5,47 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, say
+from sdfcli.cli.records import Json, Line, Stated, one_of, stored
 from sdfcli.cli.wording import health_text, kept_text, sheets_text, unit_name, verdict_text
+from sdfcli.errors import EXIT_CODES
 
 if TYPE_CHECKING:
     from sdfcli.batch.messages import Outcome, Settings
     from sdfcli.batch.run import BuildRequest
 
 WORDS = {"ok": "built", "skipped": "skipped", "failed": "failed"}
+
+
+class Built(
+    Stated,
+    title="build",
+    shared="input output bytes seconds? device? triangles vertices leaves corners watertight notes tolerance "
+    "content_sha256",
+):
+    """A line per field that was built or exists."""
+
+    status: Annotated[Literal["ok", "skipped"], "`skipped` fields have no `seconds`, `device`, `previous_used`"]
+    exit_code: Annotated[Literal[0], "exit code of this mesh's build"]
+    health: Annotated[Json, stored("mesh"), "the mesh as read: [its keys](file.md#info)"]
+    octree: Annotated[str, stored("parameters", "octree"), "`adaptive` or `bvh`"]
+    unit: Annotated[
+        float | None,
+        "with `--unit` or `--max-error`: the length to which `tolerance` and errors are relative, in the mesh's units",
+    ] = None
+    previous_used: Annotated[
+        bool | None, "whether the field of `--previous` was used: its mesh has the same triangle count"
+    ] = None
+
+
+class FailedBuild(Line, title="build, failed", shared="input error"):
+    """A line per mesh without a field; also with `--dry-run`."""
+
+    output: Annotated[str | None, "output file, not written; null with `--dry-run`"]  # type: ignore[assignment]
+    status: Annotated[Literal["failed"], "`failed`"]
+    exit_code: Annotated[int, one_of(*list(EXIT_CODES)[1:]), "exit code of this mesh's build"]
 
 
 class Style(NamedTuple):
@@ -36,7 +67,7 @@ def show(outcomes: Iterable[Outcome], request: BuildRequest, style: Style, done:
                 for note in outcome.get("notes", []):
                     say(f"note: {outcome['input']}: {note}")
             if style.json:
-                print_json(without_picture(outcome))
+                print_json(_record(outcome))
             if request.here:
                 _show_alone(outcome, request.settings, style)
             else:
@@ -75,9 +106,10 @@ def _note_unused(done: list[Outcome], previous: str | None) -> None:
             say(f"note: {outcome['input']}: --previous {previous} not used: a different triangle count")
 
 
-def without_picture(outcome: Outcome) -> dict[str, Any]:
+def _record(outcome: Outcome) -> Line:
     """An outcome for JSON: without the picture."""
-    return {name: value for name, value in outcome.items() if name != "picture"}
+    record = FailedBuild if outcome["status"] == "failed" else Built
+    return record(**{name: value for name, value in outcome.items() if name != "picture"})
 
 
 def _place(number: int, total: int) -> str:

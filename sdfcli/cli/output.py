@@ -16,13 +16,16 @@ from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sdfcli.errors import UNREAD, SdfError
 from sdfcli.runtime.memory import unwritable
 from sdfcli.runtime.remote import shown
+
+if TYPE_CHECKING:
+    from sdfcli.cli.records import Line, Record
 
 SCHEMA_VERSION = 1
 """Version of the `--json` output, incremented when a key is removed or changes type or meaning."""
@@ -95,11 +98,13 @@ def show(line: str) -> None:
     typer.echo(plain(line))
 
 
-def print_json(value: dict[str, Any]) -> None:
-    """Prints a JSON object on one line, with its schema version (schemas.py)."""
-    text = json.dumps({"schema_version": SCHEMA_VERSION, **value})
+def print_json(record: Record) -> None:
+    """Prints a record on one line, with its schema version."""
+    from sdfcli.cli.records import as_json
+
+    text = json.dumps({"schema_version": SCHEMA_VERSION, **as_json(record)}, default=as_json)
     if ":/" in text:  # possibly a URL
-        text = json.dumps(_shown({"schema_version": SCHEMA_VERSION, **value}))
+        text = json.dumps(_shown(json.loads(text)))
     with standard_output():
         typer.echo(text)
 
@@ -110,7 +115,7 @@ def _shown(value: Any) -> Any:
         return shown(value)
     if isinstance(value, dict):
         return {name: _shown(each) for name, each in value.items()}
-    return [_shown(each) for each in value] if isinstance(value, list | tuple) else value
+    return [_shown(each) for each in value] if isinstance(value, list) else value
 
 
 def print_document(value: dict[str, Any]) -> None:
@@ -144,6 +149,7 @@ def print_table(
 
 
 def print_written(
+    record: type[Line],
     source: Path,
     targets: list[Path],
     facts: dict[str, Any],
@@ -152,15 +158,17 @@ def print_written(
     json: bool,
     quiet: bool,
 ) -> None:
-    """Reports a written file with time and size: `facts` as JSON, or `rows` as a table. Of several targets, only the
-    first is named."""
+    """Reports a written file with time and size: a record with `facts` as JSON, or `rows` as a table. Of several
+    targets, only the first is named."""
     size = sum(target.stat().st_size for target in targets)
     if json:
-        written = {"input": str(source), "output": str(targets[0])}
-        print_json({**written, **facts, "seconds": {"total": round(seconds, 4)}, "bytes": size})
+        from sdfcli.cli.records import took
+
+        written: dict[str, Any] = {"input": str(source), "output": str(targets[0])}
+        print_json(record(**written, **facts, seconds=took(seconds), bytes=size))
     elif not quiet:
-        took = [("time", f"{seconds:.2f} s"), ("file", f"{targets[0]}, {human_bytes(size)}")]
-        print_table(str(source), [*rows, *took])
+        below = [("time", f"{seconds:.2f} s"), ("file", f"{targets[0]}, {human_bytes(size)}")]
+        print_table(str(source), [*rows, *below])
 
 
 def print_lines(*sentences: str) -> None:

@@ -14,6 +14,7 @@ import typer
 from sdfcli.cli import options
 from sdfcli.cli.fields import check_choice, open_field
 from sdfcli.cli.output import SCHEMA_VERSION, print_written, progress, standard_output
+from sdfcli.cli.records import Amount, Count, Line
 from sdfcli.errors import UsageError
 from sdfcli.params import FORMS, BuildParams
 
@@ -52,6 +53,33 @@ Approximate = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON object per point; with -o, one for the file.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
+
+GradientAxis = Annotated[float | None, "gradient; with `--gradient`"]
+NearestAxis = Annotated[float | None, "nearest point; with `--nearest`"]
+
+
+class QueriedPoint(Line, title="query, a point"):
+    """A line per point, with a key per [column](commands/query.md)."""
+
+    distance: Annotated[float, "signed distance, negative inside"]
+    gx: GradientAxis = None
+    gy: GradientAxis = None
+    gz: GradientAxis = None
+    nearest_x: NearestAxis = None
+    nearest_y: NearestAxis = None
+    nearest_z: NearestAxis = None
+    triangle: Annotated[Count | None, "nearest triangle, from 0, in the mesh file's order; with `--nearest`"] = None
+    nearest_triangles: Annotated[
+        list[Count] | None, "with `-k`: nearest triangles, from 0; fewer than K if the mesh has fewer"
+    ] = None
+    nearest_distances: Annotated[list[Amount] | None, "with `-k`: their distances, unsigned"] = None
+
+
+class Queried(Line, title="query", shared="input output bytes seconds"):
+    """With `-o`."""
+
+    count: Annotated[Count, "point count"]
+    columns: Annotated[list[str], "column names"]
 
 
 def query(
@@ -114,7 +142,7 @@ def query(
         _write_answers(output, force, names, answered())
         seconds = clock.perf_counter() - start
     if json:
-        print_written(file, [output], {"count": count, "columns": names}, [], seconds, json, quiet)
+        print_written(Queried, file, [output], {"count": count, "columns": names}, [], seconds, json, quiet)
 
 
 def _check_neighbours(nearest: bool, k: int | None, approximate: str | None) -> None:

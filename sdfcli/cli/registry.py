@@ -159,9 +159,6 @@ NAMES = tuple(BUILT_IN)
 COMMANDS = tuple(name for name in NAMES if " " not in name)
 """Built-in command names, in the order of `sdfcli --help`."""
 
-SCHEMAS = ("sdfcli.cli.schemas", "sdfcli.apps.bench.schemas", "sdfcli.apps.flow.schemas")
-"""Modules whose OUTPUTS describe built-in commands' --json output."""
-
 
 def sub_commands(command: str) -> list[str]:
     """A command's sub-command names, without the command's own."""

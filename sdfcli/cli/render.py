@@ -14,6 +14,7 @@ import typer
 from sdfcli.cli import options
 from sdfcli.cli.fields import check_choice, open_field
 from sdfcli.cli.output import print_written, progress
+from sdfcli.cli.records import Count, Line
 from sdfcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,6 +22,40 @@ if TYPE_CHECKING:
     from sdfcli.pictures.posed import PosedMesh
     from sdfcli.query.contacts import Manifold
     from sdfcli.query.sphere_tree import SphereTree
+
+Margin = Annotated[float | None, "maximum distance of contact triangles; with `--margin`"]
+
+
+class Rendered(Line, title="render", shared="input output bytes seconds"):
+    """One picture."""
+
+    width: Annotated[Count, "picture width in pixels"]
+    height: Annotated[Count, "picture height in pixels"]
+    view: Annotated[str, "view direction, as given"]
+    up: Annotated[str, "up axis"]
+
+
+class RenderedMesh(Rendered, title="render --mesh"):
+    """One picture, with a mesh."""
+
+    posed: Annotated[str, "the mesh of `--mesh`"]
+    margin: Margin = None
+    contacts: Annotated[Count | None, "contact triangle count; with `--margin`"] = None
+
+
+class RenderedFrame(Rendered, title="render --frames", shared="frame time"):
+    """A line per numbered file; `seconds` count from the start."""
+
+    posed: Annotated[str | None, "the mesh of `--mesh`"] = None
+    margin: Margin = None
+
+
+class RenderedFrames(Rendered, title="render --frames, moving", shared="frames"):
+    """One moving picture."""
+
+    posed: Annotated[str | None, "the mesh of `--mesh`"] = None
+    margin: Margin = None
+    lasts: Annotated[float, "duration of one loop, in seconds"]
 
 
 def render(
@@ -99,6 +134,8 @@ def render(
             lambda fields: shot_of(fields, mesh=guest.posed, **look),
             lambda field, shot, _: draw(field, shot=shot, mesh=guest.posed, contacts=guest.contacts(field), **look),
             lambda _: facts,
+            RenderedFrame,
+            RenderedFrames,
             json,
             quiet,
         )
@@ -122,7 +159,16 @@ def render(
     if found is not None:
         facts["contacts"] = len(found)
         rows += [("contacts", f"{len(found)} triangles up to {margin:g}")]
-    print_written(file, [target], facts, rows, clock.perf_counter() - start, json, quiet)
+    print_written(
+        Rendered if mesh is None else RenderedMesh,
+        file,
+        [target],
+        facts,
+        rows,
+        clock.perf_counter() - start,
+        json,
+        quiet,
+    )
 
 
 class Guest:

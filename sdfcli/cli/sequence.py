@@ -26,6 +26,7 @@ from sdfcli.cli.build_options import (
     unit_for,
 )
 from sdfcli.cli.output import error_text, human_bytes, pace, print_json, print_table, progress, say
+from sdfcli.cli.records import Count, Line, Seconds, SummedSequence, took
 from sdfcli.cli.wording import frames_text
 from sdfcli.errors import UsageError
 from sdfcli.params import ENDINGS, BuildParams
@@ -64,6 +65,37 @@ Jobs = Annotated[
     ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print a line per frame, and seconds per stage.")]
+
+
+class BuiltFrame(
+    Line,
+    title="sequence, a frame",
+    shared="time sign sign_reason verdict max_error leaves corners content_sha256",
+):
+    """A line per frame, as soon as it is stored."""
+
+    index: Annotated[Count, "frame index, from 0"]
+    input: Annotated[str, "the frame's file; for an array, its name and the frame index"]
+    coherent: Annotated[
+        bool | None, "whether the build reused the previous frame; null for a frame stored by an interrupted run"
+    ]
+    motion: Annotated[
+        float | None,
+        "largest distance of a vertex from its place in the frame before; null for the first frame, and where the "
+        "faces are others",
+    ]
+    bytes: Annotated[Count, "the frame's size in the file"]
+    device: Annotated[str | None, "as above; null for a frame stored by an interrupted run"]  # type: ignore[assignment]
+    seconds: Annotated[Seconds | None, "as above; null for a frame stored by an interrupted run"]  # type: ignore[assignment]
+
+
+class BuiltSequence(SummedSequence, title="sequence", shared="input output bytes seconds frames kept"):
+    """The last line, for all frames."""
+
+    coherent_frames: Annotated[Count, "frames whose build reused the previous frame"]
+    motion: Annotated[float | None, "largest of all frames' motions; null if one is unknown, or for a single frame"]
+    leaves: Annotated[Count, "of all frames together"]
+    frames_per_second: Annotated[float, "built frames per second of the whole run"]
 
 
 def sequence(
@@ -163,12 +195,12 @@ class Shown:
         self.motion = max(self.motion, row["motion"] or 0.0)
         self.unknown += row["motion"] is None and index > 0
         self.leaves += row["leaves"]
-        for stage, took in seconds.items():
-            self.seconds[stage] = self.seconds.get(stage, 0.0) + took
+        for stage, each in seconds.items():
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + each
         name = self.frames.name(index)
         if self.json:
-            rounded = {stage: round(took, 4) for stage, took in seconds.items()} or None
-            print_json({**row, "time": float(self.times[index]), "input": name, "seconds": rounded})
+            rounded = {stage: round(each, 4) for stage, each in seconds.items()} or None
+            print_json(BuiltFrame(**{**row, "time": float(self.times[index]), "input": name, "seconds": rounded}))
         elif self.verbose and not self.quiet:
             say(self._line(row, name))
         if self.last and self.last["sign"] != row["sign"] and not self.quiet:
@@ -185,26 +217,26 @@ class Shown:
 
     def end(self, named: list[str], output: Path, facts: dict[str, Any], unit: float) -> None:
         """Shows the summary. facts: `save_sequence`'s result."""
-        count, took, size = len(self.frames), time.perf_counter() - self.start, output.stat().st_size
-        rate = (count - self.kept) / took
+        count, seconds, size = len(self.frames), time.perf_counter() - self.start, output.stat().st_size
+        rate = (count - self.kept) / seconds
         if self.json:
             print_json(
-                {
-                    "input": named[0],
-                    "output": str(output),
-                    "frames": count,
-                    "kept": self.kept,
-                    "coherent_frames": self.coherent,
-                    "motion": None if self._motion_unknown else self.motion,
+                BuiltSequence(
+                    input=named[0],
+                    output=str(output),
+                    frames=count,
+                    kept=self.kept,
+                    coherent_frames=self.coherent,
+                    motion=None if self._motion_unknown else self.motion,
                     **facts,
-                    "leaves": self.leaves,
-                    "bytes": size,
-                    "seconds": {"total": round(took, 4)},
-                    "frames_per_second": round(rate, 3),
-                }
+                    leaves=self.leaves,
+                    bytes=size,
+                    seconds=took(seconds),
+                    frames_per_second=round(rate, 3),
+                )
             )
         elif not self.quiet:
-            print_table(str(output), self._rows(output, facts, unit, took, rate, size))
+            print_table(str(output), self._rows(output, facts, unit, seconds, rate, size))
             if self.verbose:
                 stages = [(name, f"{value:.3f}") for name, value in self.seconds.items()]
                 print_table("", stages, ("stage", "seconds of all frames"))
@@ -223,7 +255,7 @@ class Shown:
         return f"unknown: {faces}" + ("" if self.unknown == len(self.frames) - 1 else f"; else {known}")
 
     def _rows(
-        self, output: Path, facts: dict[str, Any], unit: float, took: float, rate: float, size: int
+        self, output: Path, facts: dict[str, Any], unit: float, seconds: float, rate: float, size: int
     ) -> list[tuple[str, str]]:
         count, parameters = len(self.frames), facts["parameters"]
         lasts = f"{float(self.times[0]):g} to {float(self.times[-1]):g} s"
@@ -232,7 +264,7 @@ class Shown:
             ("frames", f"{count:,}, {lasts}"),
             ("error", f"at most {error_text(facts['max_error'])} of the unit (tolerance {parameters['tolerance']:g})"),
             ("file", f"{output}, {human_bytes(size)}"),
-            ("time", f"{took:.1f} s, {rate:.3g} frames/s{kept}"),
+            ("time", f"{seconds:.1f} s, {rate:.3g} frames/s{kept}"),
             ("verdict", frames_text(facts["verdicts"])),
             ("sign", frames_text(facts["signs"])),
             ("motion", self._motion_text(unit)),

@@ -11,7 +11,27 @@ import typer
 from sdfcli.cli import options
 from sdfcli.cli.fields import check_choice, check_no_frame, open_field
 from sdfcli.cli.output import print_written, progress
+from sdfcli.cli.records import Count, Line, one_of
 from sdfcli.errors import UsageError
+
+
+class Sliced(Line, title="slice", shared="input output bytes seconds"):
+    """One picture."""
+
+    width: Annotated[Count, "picture width in pixels"]
+    height: Annotated[Count, "picture height in pixels"]
+    axis: Annotated[str, one_of("x", "y", "z"), "the plane's normal"]
+    at: Annotated[float, "its position"]
+
+
+class SlicedFrame(Sliced, title="slice --frames", shared="frame time"):
+    """A line per numbered file; `seconds` count from the start."""
+
+
+class SlicedFrames(Sliced, title="slice --frames, moving", shared="frames"):
+    """One moving picture."""
+
+    lasts: Annotated[float, "duration of one loop, in seconds"]
 
 
 def slice_plane(
@@ -64,6 +84,8 @@ def slice_plane(
             lambda fields: scale_of(fields, at=at, **look),
             lambda field, scale, time: slice_image(field, scale=scale, time=time, octree=octree, **look),
             lambda scale: {"axis": axis, "at": scale.at},
+            SlicedFrame,
+            SlicedFrames,
             json,
             quiet,
         )
@@ -83,4 +105,4 @@ def slice_plane(
     height, width = picture.shape[:2]
     facts = {"width": width, "height": height, "axis": axis, "at": where}
     rows = [("plane", f"{axis} = {where:.9g}"), ("picture", f"{width} x {height}")]
-    print_written(file, [target], facts, rows, clock.perf_counter() - start, json, quiet)
+    print_written(Sliced, file, [target], facts, rows, clock.perf_counter() - start, json, quiet)

@@ -10,6 +10,7 @@ import typer
 from sdfcli.cli import options
 from sdfcli.cli.fields import open_field
 from sdfcli.cli.output import error_text, print_json, print_table, progress, say
+from sdfcli.cli.records import Amount, Count, Line, Record, Vector
 from sdfcli.cli.wording import unit_name
 from sdfcli.errors import CheckFailedError, InputError, UsageError
 
@@ -20,6 +21,43 @@ if TYPE_CHECKING:
 
 MOST_TURNED = 5
 """Maximum number of turned shells listed individually, without --json."""
+
+
+class Region(Record):
+    """Errors at the points of a region."""
+
+    samples: Count
+    max_error: Amount
+    rms_error: Amount
+    jumps: Annotated[Count, "points left out"]
+    cell: Annotated[Amount, "the largest leaf"]
+
+
+class Turned(Record):
+    """A shell that the build turned."""
+
+    faces: Count
+    at: Vector
+    winding: float
+    confirmed: bool
+
+
+class Verified(Line, title="verify", shared="input tolerance max_error notes"):
+    """One line."""
+
+    reference: Annotated[str, "the mesh of `--mesh`"]
+    same_mesh: Annotated[bool, "whether the field was built from this mesh"]
+    passed: Annotated[bool, "whether the error is within the tolerance"]
+    regions: Annotated[
+        dict[str, Region],
+        "by `near`, `band` and `everywhere`: `samples`, `max_error`, `rms_error`, `jumps` (points left out) and `cell` "
+        "(the largest leaf)",
+    ]
+    turned: Annotated[
+        list[Turned],
+        "shells that the build turned: `faces` (count), a point `at` one face, the smallest `winding` number in front "
+        "of it in the mesh as given, and `confirmed`: whether that is negative",
+    ]
 
 
 def verify(
@@ -75,10 +113,19 @@ def verify(
     worst = max(region.largest for region in found.values())
     passed = worst <= allowed
     if json:
-        facts = {"input": str(file), "reference": str(mesh), "same_mesh": same, "passed": passed, "notes": loaded.notes}
-        regions = {name: _figures(field, region) for name, region in found.items()}
-        turned = [{**shell._asdict(), "confirmed": shell.confirmed} for shell in reference.turned]
-        print_json({**facts, "tolerance": allowed, "max_error": worst, "regions": regions, "turned": turned})
+        print_json(
+            Verified(
+                input=str(file),
+                reference=str(mesh),
+                same_mesh=same,
+                passed=passed,
+                notes=loaded.notes,
+                tolerance=allowed,
+                max_error=worst,
+                regions={name: _figures(field, region) for name, region in found.items()},
+                turned=[Turned(**shell._asdict(), confirmed=shell.confirmed) for shell in reference.turned],
+            )
+        )
     elif not quiet:
         _print_regions(file, found)
         _print_turned(reference.turned)
@@ -89,14 +136,14 @@ def verify(
         raise CheckFailedError(f"{file}: the error is {fractions}")
 
 
-def _figures(field: Field, region: RegionErrors) -> dict[str, float]:
-    return {
-        "samples": region.samples,
-        "max_error": region.largest,
-        "rms_error": region.rms,
-        "jumps": region.jumps,
-        "cell": float(field.cell_at([region.where])[1][0]),
-    }
+def _figures(field: Field, region: RegionErrors) -> Region:
+    return Region(
+        samples=region.samples,
+        max_error=region.largest,
+        rms_error=region.rms,
+        jumps=region.jumps,
+        cell=float(field.cell_at([region.where])[1][0]),
+    )
 
 
 def _print_regions(file: Path, found: dict[str, RegionErrors]) -> None:

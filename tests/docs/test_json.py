@@ -20,8 +20,9 @@ from commands import closed, reports, validator
 from conftest import ROOT, tool
 from examples import DOCS
 from sdfcli.cli.app import app
+from sdfcli.cli.records import schema_of
 from sdfcli.cli.registry import COMMANDS
-from sdfcli.cli.schemas import FILES, outputs, schema_of, variant
+from sdfcli.cli.schema import FILE, document, outputs, variant
 from sdfcli.field.schema import INFO, Kind, Schema, as_json_schema
 
 TORUS = ROOT / "sample_meshes" / "torus.obj"
@@ -64,9 +65,9 @@ EXAMPLES = {
     "bench --coherence": "bench TORUS --repeat 1 --depth 2 --device cpu --coherence",
     "bench --seeds knn": "bench TORUS --repeat 1 --depth 2 --device cpu --seeds knn",
     "bench scan": "bench scan --device cpu --repeat 1",
+    "bench sequence": "bench sequence TORUS --frames 2 --device cpu",
     "bench knn": "bench knn TORUS --repeat 1 --device cpu",
     "bench scale": "bench scale TORUS --scale 1 --depth 2 --device cpu",
-    "bench sequence": "bench sequence TORUS --frames 2 --device cpu",
     "bench flow": "bench flow --steps 1 --device cpu",
     "profile --dry-run": "profile TORUS --dry-run",
 }
@@ -117,7 +118,7 @@ def test_every_output_has_an_example() -> None:
 @pytest.mark.parametrize("output", EXAMPLES)
 def test_keys(output: str, folder: Path) -> None:
     """Those of the schema, each of them, and no others."""
-    report, schema = reported(EXAMPLES[output]), variant(output, *outputs()[output])
+    report, schema = reported(EXAMPLES[output]), variant(output, outputs()[output])
     named = set(schema["properties"]) - MORE.get(output, set())
     assert set(report) == named
     Draft202012Validator(closed(schema)).validate(report)
@@ -126,9 +127,9 @@ def test_keys(output: str, folder: Path) -> None:
 def test_one_kind_for_one_key() -> None:
     """In all outputs; what is unknown may be null."""
     kinds: dict[str, set[str]] = {}
-    for _, keys in outputs().values():
-        for key, schema in keys.items():
-            kinds.setdefault(key.removesuffix("?"), set()).update(kinds_of(schema))
+    for record in outputs().values():
+        for key, schema in schema_of(record)["properties"].items():
+            kinds.setdefault(key, set()).update(kinds_of(schema))
     assert kinds["input"] == {"string"}
     assert kinds["seconds"] == {"object"}
     assert {key: found for key, found in kinds.items() if len(found) != 1} == {}
@@ -145,10 +146,10 @@ def kinds_of(schema: dict[str, Any]) -> set[str]:
 
 def test_the_page_shows_all_keys() -> None:
     page = tool("pages").on_page_markdown((DOCS / "reference" / "json.md").read_text())
-    for title, (_, keys) in outputs().items():
+    for title, record in outputs().items():
         section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
         shown = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-        assert shown == [key.removesuffix("?") for key in keys]
+        assert shown == list(schema_of(record)["properties"])
     assert "| `schema_version` | `1` |" in page
 
 
@@ -175,7 +176,7 @@ def check_attributes(attributes: Any, kind: int) -> None:
     """Those of a group, as a schema says. kind: of which of the schemas."""
     found = {name: value.decode() if isinstance(value, bytes) else value.tolist() for name, value in attributes.items()}
     validator("file").validate(found)
-    (schema, *_) = [closed(each) for each in schema_of("file")["anyOf"]][kind:]
+    (schema, *_) = [closed(each) for each in document("file")["anyOf"]][kind:]
     Draft202012Validator(schema).validate(found)
     Draft202012Validator(schema["properties"]["info"]["contentSchema"]).validate(json.loads(found["info"]))
 
@@ -185,7 +186,7 @@ def test_attributes_are_those_of_the_page() -> None:
     for words, kind in ((page.split("## Sequences")[0], "field"), (page.split("## Sequences")[1], "sequence")):
         rows = re.findall(r"^\| root attribute \| (.*?) \|", words, re.MULTILINE)
         named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-        assert named == {name.removesuffix("?") for name in FILES[kind][1]}
+        assert named == outputs(FILE)[kind].keys_.keys()
 
 
 def test_the_schema_of_info_is_its_check() -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdfcli.apps.bench.commands.knn import measure_seeds
 from sdfcli.cli import options
 from sdfcli.cli.bench_options import Repeat
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_lines, print_table, progress
+from sdfcli.cli.records import Amount, Count, Line, OctreeDepth, Seconds, items, keyed
 from sdfcli.errors import CheckFailedError, UsageError
 from sdfcli.params import BuildParams
 
@@ -57,6 +57,58 @@ FailBelow = Annotated[
     ),
 ]
 Csv = Annotated[Path | None, typer.Option(help="CSV file with a row per mesh and query.")]
+
+
+class QueriesTimed(Line, title="bench", shared="input triangles device"):
+    """A line per mesh."""
+
+    points: Annotated[str, "`--points`"]
+    depth: OctreeDepth
+    count: Annotated[Count, "number of query points"]
+    query: Annotated[str, "query algorithm used in `stages_ms`"]
+    stages_ms: Annotated[dict[str, Amount], "milliseconds per stage, and `total`"]
+    queries: Annotated[
+        dict[str, Annotated[dict[str, float], keyed(Amount, "ms million_per_second boxes tests ratio")]],
+        "`ms`, `million_per_second`, `boxes`, `tests`, `ratio` of [each query](commands/bench.md)",
+    ]
+
+
+class GridsCompared(Line, title="bench --uniform", shared="input device"):
+    """A line per mesh."""
+
+    depth: OctreeDepth
+    methods: Annotated[
+        list[Any], items("sdfcli.apps.bench.uniform:Row", seconds=Seconds), "a [row](commands/bench.md) per method"
+    ]
+
+
+class CoherenceCompared(Line, title="bench --coherence", shared="input triangles device"):
+    """A line per mesh."""
+
+    depth: OctreeDepth
+    rows: Annotated[
+        list[Any],
+        items("sdfcli.apps.bench.coherence:Row"),
+        "one per motion, query and seed: `motion`, `amount` (fraction of the diagonal), `query`, `seed` (`cold`, "
+        "`earlier`, `exact`), `points`, `milliseconds`, `boxes`, `tests` (per point)",
+    ]
+    lead: Annotated[
+        list[Annotated[dict[str, Any], keyed(Amount, "amount cold earlier exact gain")]],
+        "one per `amount`: `cold`, `earlier`, `exact`: speed-up of `cct` over `baseline` from that seed; `gain`: "
+        "speed-up of `cct` from the earlier triangle over cold; geometric means over the motions",
+    ]
+
+
+class SeedsCompared(Line, title="bench --seeds knn", shared="input triangles device"):
+    """A line per mesh."""
+
+    depth: OctreeDepth
+    rows: Annotated[
+        list[Any],
+        items("sdfcli.apps.bench.seeds:Seeded"),
+        "one per query and [seed](commands/bench.md): `query`, `seed`, `points`, `milliseconds`, `boxes`, `tests` (per "
+        "point)",
+    ]
 
 
 def bench(
@@ -110,6 +162,8 @@ def bench(
         elif coherence:
             _compare_seeds(mesh, level, backend, repeat, json, quiet)
         elif seeds:
+            from sdfcli.apps.bench.commands.knn import measure_seeds
+
             measure_seeds(mesh, level, backend, repeat, json, quiet)
         else:
             reports.append(_time_queries(mesh, backend, points, level, query, repeat, json, quiet))
@@ -138,7 +192,7 @@ def _check_options(
 
 def _time_queries(
     mesh: str, backend: Backend, points: str, depth: int, query: str, repeat: int, json: bool, quiet: bool
-) -> dict[str, Any]:
+) -> QueriesTimed:
     with progress(mesh, quiet or json) as update:
         report = _measure(mesh, backend, points, depth, query, repeat, update)
     if json:
@@ -148,9 +202,9 @@ def _time_queries(
     return report
 
 
-def _fail_slow(reports: list[dict[str, Any]], query: str, least: float) -> None:
+def _fail_slow(reports: list[QueriesTimed], query: str, least: float) -> None:
     """Raises CheckFailedError if the query is less than `least` times as fast as baseline."""
-    ratios = [(report["input"], report["queries"][query]["ratio"]) for report in reports]
+    ratios = [(report.input, report.queries[query]["ratio"]) for report in reports]
     slow = ", ".join(f"{path} {ratio:.2f}" for path, ratio in ratios if ratio < least)
     if slow:
         raise CheckFailedError(f"{query} is less than {least:g} times as fast as baseline: {slow}")
@@ -158,7 +212,7 @@ def _fail_slow(reports: list[dict[str, Any]], query: str, least: float) -> None:
 
 def _measure(
     path: str, backend: Backend, points: str, depth: int, query: str, repeat: int, update: Any
-) -> dict[str, Any]:
+) -> QueriesTimed:
     from sdfcli.apps.bench.workload import Workload
     from sdfcli.mesh.load import load_mesh
     from sdfcli.params import QUERIES
@@ -182,31 +236,29 @@ def _measure(
             "tests": tests,
             "ratio": seconds["baseline"] / seconds[name],
         }
-    return {
-        "input": path,
-        "triangles": len(mesh.faces),
-        "device": backend.name,
-        "points": points,
-        "depth": depth,
-        "count": len(workload.points),
-        "query": query,
-        "stages_ms": {name: 1e3 * value for name, value in stages.items()},
-        "queries": found,
-    }
+    return QueriesTimed(
+        input=path,
+        triangles=len(mesh.faces),
+        device=backend.name,
+        points=points,
+        depth=depth,
+        count=len(workload.points),
+        query=query,
+        stages_ms={name: 1e3 * value for name, value in stages.items()},
+        queries=found,
+    )
 
 
 def _compare_with_grids(
     path: str, depth: int, device: str, threads: int | None, repeat: int, json: bool, quiet: bool
 ) -> None:
-    from dataclasses import asdict
-
     from sdfcli.apps.bench.uniform import compare
 
     with progress(path, quiet or json) as update:
         found = compare(path, depth, device=device, threads=threads, repeat=repeat, progress=update)
     if json:
-        methods = [{**asdict(row), "seconds": {"total": row.seconds}} for row in found]
-        print_json({"input": path, "depth": depth, "device": device, "methods": methods})
+        methods = [{**vars(row), "seconds": {"total": row.seconds}} for row in found]
+        print_json(GridsCompared(input=path, depth=depth, device=device, methods=methods))
     if json or quiet:
         return
     rows = [
@@ -232,8 +284,6 @@ def _compare_with_grids(
 
 
 def _compare_seeds(path: str, depth: int, backend: Backend, repeat: int, json: bool, quiet: bool) -> None:
-    from dataclasses import asdict
-
     from sdfcli.apps.bench.coherence import SEEDS, compare, finding, lead
     from sdfcli.apps.bench.seeds import THESIS
     from sdfcli.mesh.load import load_mesh
@@ -244,9 +294,8 @@ def _compare_seeds(path: str, depth: int, backend: Backend, repeat: int, json: b
         found = list(compare(mesh, backend, depth, repeat, update))
     leads = lead(found)
     if json:
-        rows = [asdict(row) for row in found]
-        head = {"input": path, "triangles": len(mesh.faces), "device": backend.name, "depth": depth}
-        print_json({**head, "rows": rows, "lead": leads})
+        head: dict[str, Any] = {"input": path, "triangles": len(mesh.faces), "device": backend.name, "depth": depth}
+        print_json(CoherenceCompared(**head, rows=found, lead=leads))
     if json or quiet:
         return
     figures = {(row.motion, row.amount, row.query, row.seed): row for row in found}
@@ -264,13 +313,13 @@ def _compare_seeds(path: str, depth: int, backend: Backend, repeat: int, json: b
     print_lines(finding(leads))
 
 
-def _print_report(report: dict[str, Any]) -> None:
+def _print_report(report: QueriesTimed) -> None:
     from sdfcli.apps.bench.points import OCTREES
 
-    asked = f"{report['points']}, depth {report['depth']}" if report["points"] in OCTREES else report["points"]
-    counts = f"{report['triangles']:,} triangles, {report['count']:,} points ({asked})"
-    title = f"{report['input']}: {counts}, {report['device']}"
-    stages = report["stages_ms"]
+    asked = f"{report.points}, depth {report.depth}" if report.points in OCTREES else report.points
+    counts = f"{report.triangles:,} triangles, {report.count:,} points ({asked})"
+    title = f"{report.input}: {counts}, {report.device}"
+    stages = report.stages_ms
     print_table(title, [(name, f"{ms:.3f}") for name, ms in stages.items()], ("stage", "ms"))
     rows = [
         (
@@ -281,20 +330,20 @@ def _print_report(report: dict[str, Any]) -> None:
             f"{row['tests']:.1f}",
             f"{row['ratio']:.2f}",
         )
-        for name, row in report["queries"].items()
+        for name, row in report.queries.items()
     ]
     print_table("", rows, ("query", "ms", "M points/s", "boxes/point", "triangles/point", "x baseline"))
 
 
-def _print_thesis(reports: list[dict[str, Any]]) -> None:
+def _print_thesis(reports: list[QueriesTimed]) -> None:
     """Prints Tables 2.1, 4.5 and 4.6, each figure followed by the thesis's in brackets."""
     from sdfcli.apps.bench import thesis
 
     split, speedup, whole = [], [], []
     for report in reports:
-        name, model = Path(report["input"]).stem, thesis.model_of(report["input"])
-        queries = report["queries"]
-        rest = sum(report["stages_ms"][stage] for stage in ("morton", "sort", "tree", "refit", "octree"))
+        name, model = Path(report.input).stem, thesis.model_of(report.input)
+        queries = report.queries
+        rest = sum(report.stages_ms[stage] for stage in ("morton", "sort", "tree", "refit", "octree"))
         total = {variant: rest + queries[variant]["ms"] for variant in thesis.VARIANTS}
         base, ours = queries["baseline"]["ms"], queries["cct"]["ms"]
         theirs = thesis.BUILD_MS[model] if model else None
@@ -302,7 +351,7 @@ def _print_thesis(reports: list[dict[str, Any]]) -> None:
         split.append(
             (
                 name,
-                f"{report['triangles'] / 1000:.0f}",
+                f"{report.triangles / 1000:.0f}",
                 _both(total["baseline"], before and before[0]),
                 _both(base, before and before[1]),
                 _both(100 * base / total["baseline"], before and 100 * before[1] / before[0], "%"),
@@ -335,16 +384,16 @@ def _both(ours: float, theirs: float | None, unit: str = "") -> str:
     return f"{ours:.2f}{unit} ({'-' if theirs is None else f'{theirs:.2f}{unit}'})"
 
 
-def _write_csv(path: Path, reports: list[dict[str, Any]], force: bool) -> None:
+def _write_csv(path: Path, reports: list[QueriesTimed], force: bool) -> None:
     import csv
 
     from sdfcli.runtime.files import written_whole
 
     rows = []
     for report in reports:
-        common = {name: report[name] for name in ("input", "triangles", "device", "points", "depth", "count")}
-        stages = {f"{name}_ms": ms for name, ms in report["stages_ms"].items() if name != "query"}
-        rows += [{**common, "query": name, **row, **stages} for name, row in report["queries"].items()]
+        common = {name: getattr(report, name) for name in ("input", "triangles", "device", "points", "depth", "count")}
+        stages = {f"{name}_ms": ms for name, ms in report.stages_ms.items() if name != "query"}
+        rows += [{**common, "query": name, **row, **stages} for name, row in report.queries.items()]
     with written_whole(path, force) as temporary, open(temporary, "w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()

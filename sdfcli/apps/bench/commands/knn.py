@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.bench_options import Repeat, check_block
 from sdfcli.cli.output import print_json, print_lines, print_table, progress
+from sdfcli.cli.records import Count, Line, items
 
 if TYPE_CHECKING:
     from sdfcli.apps.bench.knn import Comparison, Size, Variant
@@ -23,6 +23,29 @@ Block = Annotated[
     int | None,
     typer.Option(metavar="N", help="Threads per GPU block: a multiple of 32 up to 1024.", show_default=False),
 ]
+
+
+class NeighboursTimed(Line, title="bench knn", shared="input triangles vertices device"):
+    """A line per mesh."""
+
+    k: Annotated[Count, "neighbour count"]
+    block: Annotated[Count | None, "threads per block; null without `--block`, and on a CPU"]
+    sizes: Annotated[
+        list[Any],
+        items("sdfcli.apps.bench.knn:Size"),
+        "milliseconds per query count and form: `queries`, `form`, `search`, `joint`, `tree`, `paper`, `ann`",
+    ]
+    quality: Annotated[
+        list[Any],
+        items("sdfcli.apps.bench.recall:Quality"),
+        "one per form, point set and shift count: `form`, `points`, `shifts`, `recall`, `ratio`, `ratio_median`, "
+        "`ratio_most` (of 999 in 1,000), `nearest`, `bound`, `bound_median`",
+    ]
+    ablation: Annotated[
+        list[Any],
+        items("sdfcli.apps.bench.knn:Variant"),
+        "one per variant and point set: `variant`, `points`, `milliseconds`, `recall`; null if not measured",
+    ]
 
 
 def bench_knn(
@@ -62,21 +85,18 @@ def _measure(
         quality = list(comparison.quality())
         ablation = list(comparison.ablation())
     if json:
-        head = {
-            "input": path,
-            "triangles": len(comparison.mesh.faces),
-            "vertices": len(comparison.mesh.vertices),
-            "device": backend.name,
-            "k": k,
-            "block": comparison.block,
-        }
         print_json(
-            {
-                **head,
-                "sizes": [asdict(row) for row in sizes],
-                "quality": [asdict(row) for row in quality],
-                "ablation": [asdict(row) for row in ablation],
-            }
+            NeighboursTimed(
+                input=path,
+                triangles=len(comparison.mesh.faces),
+                vertices=len(comparison.mesh.vertices),
+                device=backend.name,
+                k=k,
+                block=comparison.block,
+                sizes=sizes,
+                quality=quality,
+                ablation=ablation,
+            )
         )
     if json or quiet:
         return
@@ -90,6 +110,7 @@ def _measure(
 
 def measure_seeds(path: str, depth: int, backend: Backend, repeat: int, json: bool, quiet: bool) -> None:
     """`bench --seeds knn` for one mesh."""
+    from sdfcli.apps.bench.commands.bench import SeedsCompared
     from sdfcli.apps.bench.knn_seeds import SEEDS, SEEDS_FORM, SEEDS_K, compare_seeds, finding
     from sdfcli.apps.bench.seeds import THESIS
     from sdfcli.mesh.load import load_mesh
@@ -100,8 +121,8 @@ def measure_seeds(path: str, depth: int, backend: Backend, repeat: int, json: bo
         update("queries")
         found = list(compare_seeds(mesh, backend, depth, repeat))
     if json:
-        head = {"input": path, "triangles": len(mesh.faces), "device": backend.name, "depth": depth}
-        print_json({**head, "rows": [asdict(row) for row in found]})
+        head: dict[str, Any] = {"input": path, "triangles": len(mesh.faces), "device": backend.name, "depth": depth}
+        print_json(SeedsCompared(**head, rows=found))
     if json or quiet:
         return
     rows = {(row.query, row.seed): row for row in found}

@@ -10,6 +10,7 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.output import print_json, print_table, progress, say, show, standard_output
+from sdfcli.cli.records import ABSENT, Line, Rule, one_of
 from sdfcli.errors import DeviceError, UsageError
 from sdfcli.params import MAX_DEPTH
 
@@ -57,6 +58,37 @@ Count = Annotated[int, typer.Option(min=1, help="Counted launches per kernel (wi
 Csv = Annotated[Path | None, typer.Option(help="CSV file with Nsight Compute's rows.")]
 Gpu = Annotated[str, typer.Option(**options.words("cuda", others="cuda:N"), help="GPU.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the ncu command line and stop.")]
+
+
+class Planned(Line, title="profile --dry-run", shared="input"):
+    """One line."""
+
+    command: Annotated[list[str], "the command line that would be run"]
+
+
+AT_LEAST_0 = Rule(minimum=0)
+Named = dict[str, float | None]
+
+
+class Profiled(Line, title="profile", shared="input device"):
+    """One line, with `variants` or `kernels`: figures by name."""
+
+    repeat: Annotated[int, AT_LEAST_0, "counted launches"]
+    measured_by: Annotated[str, one_of("ncu", "events"), "Nsight Compute, or CUDA events"]
+    triangles: Annotated[int, AT_LEAST_0, "mesh triangles; not for `flow:LAYOUT`"] = ABSENT
+    points: Annotated[str | None, "`--points`; not for `flow:LAYOUT`"] = None
+    depth: Annotated[int | None, AT_LEAST_0, "`--depth`; not for `flow:LAYOUT`"] = None
+    particles: Annotated[int | None, AT_LEAST_0, "particle count; for `flow:LAYOUT`"] = None
+    variants: Annotated[dict[str, Named] | None, "figures by query variant"] = None
+    speedup: Annotated[Named | None, "speed-up over `baseline`, by variant"] = None
+    reduction_percent: Annotated[dict[str, Named] | None, "reduction against `baseline`, in percent, by variant"] = None
+    model: Annotated[
+        Named | None,
+        "transaction reduction from `baseline` to `soa`, in percent: the thesis's model `at_p_1`, `measured` load "
+        "requests, and the model's `p` at which both agree, or null",
+    ] = None
+    thesis: Annotated[dict[str, Any] | None, "the thesis's figures for this mesh; null if it has none"] = ABSENT
+    kernels: Annotated[dict[str, Named] | None, "`launches`, and figures per launch, by kernel"] = None
 
 
 def profile(
@@ -137,7 +169,7 @@ def _show_command(mesh: Path, command: list[str], json: bool) -> None:
     import shlex
 
     if json:
-        print_json({"input": str(mesh), "command": command})
+        print_json(Planned(input=str(mesh), command=command))
     else:
         with standard_output():
             show(shlex.join(command))
@@ -202,7 +234,7 @@ def _show_variants(facts: dict[str, Any], variants: dict[str, Figures], json: bo
     theirs = {**ncu.compare(printed), "speedup": thesis.QUERY_SPEEDUP[model]} if model else None
     if json:
         beside = {"gpu": thesis.GPU, "variants": printed, **theirs} if theirs else None
-        print_json({**facts, "variants": variants, **ours, "thesis": beside})
+        print_json(Profiled(**facts, variants=variants, **ours, thesis=beside))
         return
     rows, under = _rows(variants, ours), _rows(printed, theirs) if theirs else {}
     shown = []
@@ -247,7 +279,8 @@ def _fewer(model: dict[str, Any]) -> str:
 def _show_kernels(facts: dict[str, Any], kernels: dict[str, tuple[int, Figures]], json: bool) -> None:
     """Prints launch counts and cost per launch, by kernel name."""
     if json:
-        print_json({**facts, "kernels": {name: {"launches": n, **figures} for name, (n, figures) in kernels.items()}})
+        costs: dict[str, Named] = {name: {"launches": n, **figures} for name, (n, figures) in kernels.items()}
+        print_json(Profiled(**facts, kernels=costs))
         return
     longest_first = sorted(kernels.items(), key=lambda item: item[1][0] * (item[1][1]["ms"] or 0), reverse=True)
     rows = [

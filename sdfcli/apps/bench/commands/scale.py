@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.bench_options import numbers
 from sdfcli.cli.output import human_bytes, print_json, print_lines, print_table, progress
+from sdfcli.cli.records import Line, items
 
 if TYPE_CHECKING:
     from sdfcli.apps.bench.scale import Row
@@ -28,6 +28,22 @@ Depth = Annotated[
     int | None,
     typer.Option(help="Level of the thesis's octree; by default the adaptive octree is used.", show_default=False),
 ]
+
+
+class ScalesTimed(Line, title="bench scale", shared="input device"):
+    """A line per mesh."""
+
+    rows: Annotated[
+        list[Any],
+        items("sdfcli.apps.bench.scale:Row"),
+        "one per build: `made` (`given`, `copies`, `subdivided`), `triangles`, `read` (seconds to read the file's "
+        "bytes), `seconds` (of the process), `stages` (seconds, by column), `leaves`, `file_bytes`, `field_bytes`, "
+        "`host_bytes`, `device_bytes` (null on a CPU)",
+    ]
+    exponents: Annotated[
+        dict[str, dict[str, float]],
+        "growth exponents with the triangle count, for `copies` and `subdivided`, by column",
+    ]
 
 
 def bench_scale(
@@ -57,9 +73,7 @@ def bench_scale(
             rows = list(measure(mesh, factors, backend, given, update))
         slopes = exponents(rows)
         if json:
-            print_json(
-                {"input": mesh, "device": backend.name, "rows": [asdict(row) for row in rows], "exponents": slopes}
-            )
+            print_json(ScalesTimed(input=mesh, device=backend.name, rows=rows, exponents=slopes))
         elif not quiet:
             _print_rows(f"{mesh}, {octree}, {backend.name}: seconds of a process", rows, slopes)
 

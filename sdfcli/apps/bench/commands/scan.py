@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from sdfcli.cli import options
 from sdfcli.cli.bench_options import Repeat
 from sdfcli.cli.output import print_json, print_table
+from sdfcli.cli.records import Amount, Count, Line
+
+
+class ScanTimed(Line, title="bench scan", shared="device"):
+    """A line per measurement."""
+
+    what: Annotated[str, "`scan`, `library` or `copy`"]
+    where: Annotated[str, "`host to host` or `on devices`"]
+    devices: Annotated[Count, "device count"]
+    elements: Annotated[Count, "32-bit element count"]
+    milliseconds: Annotated[Amount, "median milliseconds"]
+    fastest: Annotated[Amount, "lower quartile, in milliseconds"]
+    slowest: Annotated[Amount, "upper quartile, in milliseconds"]
+    gigabytes: Annotated[Amount, "GB/s, counting one read and one write per element"]
+    speed_up: Annotated[Amount, "speed-up over one device"]
+    paper: Annotated[Amount | None, "the paper's milliseconds, or null"]
 
 
 def bench_scan(
@@ -18,8 +36,6 @@ def bench_scan(
 
     Example: sdfcli bench scan --device cuda:0,1
     """
-    from dataclasses import asdict
-
     from sdfcli.startup import driver
 
     driver.with_cub()
@@ -32,7 +48,7 @@ def bench_scan(
     rows = []
     for row in measure_scan(backends, on_devices=sizes, repeat=repeat):
         if json:
-            print_json({"device": names, **asdict(row)})
+            print_json(ScanTimed(device=names, **vars(row)))
         rows.append(
             (
                 row.what,

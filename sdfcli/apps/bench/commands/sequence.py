@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.bench_options import Runs
 from sdfcli.cli.output import print_json, print_lines, print_table, progress
+from sdfcli.cli.records import Line, OctreeDepth, items
 
 Meshes = Annotated[
     list[str] | None, typer.Argument(metavar="MESH...", help="Triangle meshes; a torus of 69,696 triangles by default.")
@@ -20,6 +21,18 @@ Depth = Annotated[
     int | None,
     typer.Option(help="Level of the thesis's octree; 9 on a GPU, 7 on the CPU by default.", show_default=False),
 ]
+
+
+class SequencesTimed(Line, title="bench sequence", shared="input triangles device"):
+    """A line per mesh."""
+
+    depth: OctreeDepth
+    rows: Annotated[
+        list[Any],
+        items("sdfcli.apps.bench.sequence:Row"),
+        "one per octree and build method: `way`, `octree`, `file` (whether files are written), `frames`, `seconds`, "
+        "`per_second` (frames), `steady` (frames per second after the first; null for a process per frame)",
+    ]
 
 
 def bench_sequence(
@@ -36,8 +49,6 @@ def bench_sequence(
 
     Example: sdfcli bench sequence bunny.ply --frames 16
     """
-    from dataclasses import asdict
-
     from sdfcli.apps.bench import thesis
     from sdfcli.apps.bench.sequence import LIU_KIM, compare, torus
     from sdfcli.backend.select import device_names
@@ -51,9 +62,9 @@ def bench_sequence(
         mesh = load_mesh(path) if meshes else torus()
         with progress(path, quiet or json) as update:
             found = list(compare(mesh, count, level, device=device, threads=threads, repeat=repeat, progress=update))
-        head = {"input": path, "triangles": len(mesh.faces), "device": ",".join(names), "depth": level}
+        head: dict[str, Any] = {"input": path, "triangles": len(mesh.faces), "device": ",".join(names), "depth": level}
         if json:
-            print_json({**head, "rows": [asdict(row) for row in found]})
+            print_json(SequencesTimed(**head, rows=found))
         if json or quiet:
             continue
         rows = [

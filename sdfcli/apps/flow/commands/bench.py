@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.bench_options import Runs, check_block, numbers
 from sdfcli.cli.output import print_json, print_lines, print_table, progress
+from sdfcli.cli.records import Count, Line, items
 from sdfcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +26,18 @@ Block = Annotated[
 Steps = Annotated[
     int | None, typer.Option(help="Time steps; 2,000 on a GPU, 100 on the CPU by default.", show_default=False)
 ]
+
+
+class LayoutsTimed(Line, title="bench flow", shared="device"):
+    """One line."""
+
+    steps: Annotated[Count, "time steps run"]
+    rows: Annotated[
+        list[Any],
+        items("sdfcli.apps.flow.bench:Row"),
+        "one per layout: `particles`, `order` (`lattice`, `shuffled`), `layout`, `block` (null on a CPU), `seconds` "
+        "(for 2,000 steps), `stages` (milliseconds per step, by name), `paper` (seconds in the paper, or null)",
+    ]
 
 
 def bench_flow(
@@ -56,7 +68,7 @@ def bench_flow(
         given = [None] if on_cpu else blocks or BLOCKS
         rows = list(measure(backend, numbers(scale, "--scale"), given, count, repeat, update))
     if json:
-        print_json({"device": backend.name, "steps": count, "rows": [asdict(row) for row in rows]})
+        print_json(LayoutsTimed(device=backend.name, steps=count, rows=rows))
     if json or quiet:
         return
     _print_layouts(backend, rows, count)

@@ -13,6 +13,7 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.output import human_bytes, pace, print_json, print_table, progress, say
+from sdfcli.cli.records import Count, Line, size, took
 from sdfcli.errors import CheckFailedError, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -92,6 +93,40 @@ Pictures = Annotated[
         show_default=False,
     ),
 ]
+
+
+class Flowed(Line, shared="output bytes seconds device kept"):
+    """Keys with and without a field."""
+
+    frames: Annotated[Count, "states written after the initial one"]
+    water: Annotated[Count, "initial water particles"]
+    wall_particles: Annotated[Count, "initial wall particles"]
+    lost: Annotated[Count, "particles that left the tank"]
+    behind: Annotated[Count, "number of times that a particle was behind the field's wall at the end of a step"]
+    too_fast: Annotated[
+        Count, "number of times that a particle moved so far in a step that it may have missed a neighbour"
+    ]
+    clearance: Annotated[
+        float | None,
+        "minimum distance of water from the field's wall over all states, in metres; null without a field",
+    ]
+    particle_spacing: Annotated[float, "particle spacing, in metres"]
+    energies: Annotated[list[float], size(2), "the water's kinetic plus potential energy at start and end, in joules"]
+    flow_seconds: Annotated[float, "time of the last state, in seconds"]
+    time_step: Annotated[float, "time step, in seconds"]
+    time_steps: Annotated[Count, "time steps computed"]
+    steps_per_second: Annotated[float, "computed time steps per second"]
+    pictures: Annotated[str | None, "picture folder; with `--pictures`"] = None
+
+
+class FieldFlowed(Flowed, title="flow", shared="input"):
+    """Around a field, or in it."""
+
+
+class CaseFlowed(Flowed, title="flow --case"):
+    """Without a field."""
+
+    case: Annotated[str, "`--case`"]
 
 
 def flow(
@@ -296,34 +331,35 @@ class Shown:
 
     def end(self, file: Path | None, case: str | None, run: Flow, kept: int, pictures: Path | None) -> None:
         """Prints the report."""
-        took, size, last = clock.perf_counter() - self.start, self.output.stat().st_size, self.last
+        seconds, written, last = clock.perf_counter() - self.start, self.output.stat().st_size, self.last
         rate = (run.frames - kept) * run.per_frame / self.took
         water = int((self.first.kind == 0).sum())
         walls = len(self.first) - water
         if self.json:
+            source = {"case": case} if file is None else {"input": str(file)}
             print_json(
-                {
-                    **({"case": case} if file is None else {"input": str(file)}),
-                    "output": str(self.output),
-                    "bytes": size,
-                    "device": run.backend.name,
-                    "frames": run.frames,
-                    "kept": kept,
-                    "water": water,
-                    "wall_particles": walls,
-                    "lost": last.lost,
-                    "behind": last.behind,
-                    "too_fast": last.fast,
-                    "clearance": self.clearance,
-                    "particle_spacing": run.fluid.spacing,
-                    "energies": [self.first.energy, last.energy],
-                    "flow_seconds": last.time,
-                    "time_step": run.fluid.step,
-                    "time_steps": last.steps,
-                    "steps_per_second": round(rate, 1),
-                    **({} if pictures is None else {"pictures": str(pictures)}),
-                    "seconds": {"total": round(took, 4)},
-                }
+                (CaseFlowed if file is None else FieldFlowed)(
+                    **source,
+                    output=str(self.output),
+                    bytes=written,
+                    device=run.backend.name,
+                    frames=run.frames,
+                    kept=kept,
+                    water=water,
+                    wall_particles=walls,
+                    lost=last.lost,
+                    behind=last.behind,
+                    too_fast=last.fast,
+                    clearance=self.clearance,
+                    particle_spacing=run.fluid.spacing,
+                    energies=[self.first.energy, last.energy],
+                    flow_seconds=last.time,
+                    time_step=run.fluid.step,
+                    time_steps=last.steps,
+                    steps_per_second=round(rate, 1),
+                    pictures=None if pictures is None else str(pictures),
+                    seconds=took(seconds),
+                )
             )
         elif not self.quiet:
             of_walls = f", {walls:,} of walls" if walls else ""
@@ -337,8 +373,8 @@ class Shown:
             rows += [
                 ("energy", f"{self.first.energy:.4g} J at the start, {last.energy:.4g} J at the end"),
                 ("flow", f"{last.time:g} s, {last.steps:,} steps of {run.fluid.step:.3g} s"),
-                ("time", f"{took:.1f} s, {rate:,.0f} steps/s" + (f"; {kept} frames were kept" if kept else "")),
-                ("file", f"{self.output}, {run.frames + 1:,} states, {human_bytes(size)}"),
+                ("time", f"{seconds:.1f} s, {rate:,.0f} steps/s" + (f"; {kept} frames were kept" if kept else "")),
+                ("file", f"{self.output}, {run.frames + 1:,} states, {human_bytes(written)}"),
             ]
             if pictures is not None:
                 rows.append(("pictures", f"{run.frames + 1:,} in {pictures}"))
