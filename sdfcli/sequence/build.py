@@ -17,9 +17,11 @@ from sdfcli.mesh.load import load_placed
 from sdfcli.mesh.mesh import Domain, Mesh, diagonal_of
 from sdfcli.octree import OCTREES
 from sdfcli.octree.grown import Grown, Progress
-from sdfcli.params import BuildParams
-from sdfcli.pipeline import BuildOptions, make_field, memory_errors
+from sdfcli.params import BuildOptions, BuildParams
+from sdfcli.pipeline import make_field
 from sdfcli.query.warm_start import WarmStart
+from sdfcli.runtime.memory import memory_errors
+from sdfcli.runtime.schedule import Deferred, Schedule
 from sdfcli.runtime.signature import takes
 from sdfcli.runtime.threads import executor
 from sdfcli.scene import Scene
@@ -157,18 +159,19 @@ class SequenceBuild:
         backend = select_backend(self.device, self.threads)
         if self.max_memory is None:
             self.max_memory = memory_limit(backend, None)  # once: querying the system takes milliseconds
-        scene = Scene(backend, frame.mesh, frame.choice, params.query, lean=octree.lean)
-        facts = Facts(frame.given.health, lambda: frame.sha256)
+        scene = Scene(backend, frame.mesh, frame.choice, params.query, trees_dominate=octree.trees_dominate)
+        given = frame.given
+        facts = Facts(given.health, given.notes, Deferred.known(frame.sha256), Deferred.known(frame.samples))
         earlier, self._earlier = self._earlier, None
         if frame.coherent and earlier and earlier[0] == frame.index - 1:
             scene.warm_start = WarmStart.from_arrays(backend, scene.order, earlier[1])
 
         def keep(grown: Grown) -> None:
-            if scene.coherent and not self.cold:
+            if scene.gains_from_warm_start and not self.cold:
                 self._earlier = frame.index, dict(grown.arrays)
 
-        options = BuildOptions(self.max_memory, self._progress)
-        field = make_field(scene, params, options, facts, lambda: lambda: frame.samples, on_grown=keep)
+        options = BuildOptions(max_memory=self.max_memory)
+        field = make_field(scene, params, options, facts, Schedule(), self._progress, keep)
         made = field.run["seconds"]
         seconds = {**frame.seconds, **made, "total": made["total"] + sum(frame.seconds.values())}
         field.run.update(seconds=seconds, coherent=frame.coherent, motion=frame.motion)
