@@ -31,9 +31,6 @@ from sdfcli.verify.measure import Facts, Samples, ask, describe, draw_samples, m
 Helpers = Callable[[Mesh], list[Helper]]
 """Creates helpers that compute a mesh's queries elsewhere; see spatial/query_pool.py."""
 
-LOADING = "loading and checking the mesh"
-"""The first message of `progress`."""
-
 
 @takes(BuildParams)
 def build(
@@ -93,7 +90,7 @@ def build_field(
         check_why(params.octree)
     report = progress or (lambda _: None)
     run, stages, octree = Schedule(), Stages(), OCTREES[params.octree]
-    report(LOADING)
+    report("loading and checking the mesh")
     with stages("load"):
         loading = Loading(source, params, run)  # concurrent: a file is read while the device starts
     with stages("start"):

@@ -289,7 +289,7 @@ def show(path: Path, field: sdfcli.Field) -> None:
 
     assert rows(path, field)
     if is_complete(field.info):
-        outcome = outcome_of_field("mesh", path, "skipped", field, Settings({}))
+        outcome = outcome_of_field("mesh", path, "skipped", field, Settings())
         json.dumps(outcome, allow_nan=False)
         assert "<b>" not in page([outcome], 1)
 
