@@ -171,13 +171,12 @@ def make_field(
     on_grown(grown)
     leaves = len(grown.arrays["leaf_key"])
     field, arrived = field_of(grown, backend, mesh.domain, options.keep_nearest, all_memory)  # concurrent: downloads
-    content = run.thread(lambda: field.content_sha256) if options.hashed else None  # concurrent
+    content = run.thread(lambda: field.content_sha256) if options.hashed else Deferred.known(None)  # concurrent
     progress("measuring the error")
     with stages("measure", backend), field.at(backend):
         scene.restore_index(leaves, arrived)
         measured = measure(field, scene, exact.get(), params, grown)
-    if content is not None:
-        content.get()
+    content.get()
     known = describe(scene, params, facts.health, exact.get().confidence, grown, measured)
     statistics = {"device": backend.name, "previous": scene.warm_start is not None, "notes": facts.notes}
     statistics |= {"queries": grown.queries, "working_bytes": grown.working_bytes}

@@ -32,22 +32,21 @@ class Seeds(Protocol):
 
 
 class MemoryPlan(NamedTuple):
-    """What a scene keeps on its device.
+    """What a scene frees on its device, decided once.
 
     frees_idle_trees    memory is scarce (see MemoryPolicy), and a tree takes more than 1 / KEPT_SHARE of it.
-    one_tree_at_a_time  so it is, and the trees are larger than the data built with them.
+    one_tree_at_a_time  also, the trees are larger than the data built with them.
     ample               memory is scarce, but a tree takes a smaller share of it: device time matters more, so work
                         overlaps.
 
-    | | freed | if | rebuilt by |
-    | --- | --- | --- | --- |
-    | mesh arrays | after sorting; after the sign choice | always | reading them, from the host's |
-    | radix tree | after the sign choice and the crossing-face count, unless the index is that tree | always | `bvh` |
-    | moments | before the index is built | one_tree_at_a_time | the signer's next query |
-    | index | before signs of its points are computed | one_tree_at_a_time | `index`, `restore_index` |
-    | index | after the octree's last query | frees_idle_trees | `index`, `restore_index` |
+    structure     freed after                              if                          rebuilt by
+    mesh arrays   sorting; the sign choice                 always                      reading them again
+    radix tree    sign choice and crossing-face count      the index is another tree   `bvh`
+    moments       sign choice (`release_sign_data`)        one_tree_at_a_time          the signer's next query
+    index         queries (`before_signs`)                 one_tree_at_a_time          `index`, `restore_index`
+    index         the last query (`release_index`)         frees_idle_trees            `index`, `restore_index`
 
-    The Morton order is never freed.
+    The triangles' Morton order is never freed.
     """
 
     frees_idle_trees: bool
