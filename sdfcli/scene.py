@@ -32,7 +32,7 @@ class Seeds(Protocol):
 
 
 class MemoryPlan(NamedTuple):
-    """What a scene frees on its device, decided once.
+    """Structures that a scene frees on its device, decided once.
 
     frees_idle_trees    memory is scarce (see MemoryPolicy), and a tree takes more than 1 / KEPT_SHARE of it.
     one_tree_at_a_time  also, the trees are larger than the data built with them.

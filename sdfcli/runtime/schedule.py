@@ -15,7 +15,7 @@ T = TypeVar("T")
 Work = Callable[[], T]
 
 THREADS = 3
-"""Maximum threads besides the caller's: one reads or hashes the mesh, one draws samples, one queries them."""
+"""Threads besides the caller's, if memory allows: one reads or hashes the mesh, one draws samples, one queries them."""
 
 
 class Deferred(Generic[T]):
