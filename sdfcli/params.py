@@ -122,6 +122,18 @@ class BuildParams:
         return {name: value for name, value in made.items() if name not in PLACES or value is not None}
 
 
+@dataclass(frozen=True)
+class BuildOptions:
+    """Build options that do not affect the octree and its distances; see `sdfcli.build`."""
+
+    device: str = "auto"
+    threads: int | None = None
+    max_memory: int | None = None
+    keep_nearest: bool = False
+    why: bool = False
+    hashed: bool = False
+
+
 def check_why(octree: str) -> None:
     """Raises UsageError for an octree whose cells are not split for causes of their own."""
     if octree != "adaptive":

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sdfcli.field.store import pack
+from sdfcli.params import BuildOptions, BuildParams
 from sdfcli.runtime.streamed import streamed_hdf5
 from sdfcli.sequence.build import SequenceBuild
 from sdfcli.sequence.file import SequenceWriter
@@ -29,9 +30,14 @@ def bending(shape: Shape, frames: int, angle: float = 0.4) -> list[Shape]:
     return found
 
 
+def sequence_build(frames: Any, device: str = "cpu", cold: bool = False, **parameters: Any) -> SequenceBuild:
+    """A sequence's build, on the CPU by default."""
+    return SequenceBuild(frames, BuildParams(**parameters), BuildOptions(device), cold)
+
+
 def write(path: Path, frames: Sequence[Any], times: Sequence[float], **parameters: Any) -> Path:
     """Builds a sequence on the CPU and writes it frame by frame."""
-    build = SequenceBuild(frames, device="cpu", **parameters)
+    build = sequence_build(frames, **parameters)
     with ThreadPoolExecutor(1) as helpers, streamed_hdf5(path) as (file, check):
         writer = SequenceWriter(file, build.domain, np.array(times, np.float64))
         for frame in build:

@@ -13,6 +13,7 @@ from sdfcli import MeshDistance
 from sdfcli.backend import Backend
 from sdfcli.mesh.load import make_mesh
 from sdfcli.params import QUERIES
+from sdfcli.runtime.schedule import Deferred
 from sdfcli.scene import Scene
 
 backend, warps = backends.backend, backends.warps
@@ -36,12 +37,12 @@ def answers(scene: Scene) -> list[bytes]:
     return [scene.backend.to_host(each).tobytes() for each in (distance, slot, scene.signer.inside(at, slot))]
 
 
-@pytest.mark.parametrize("lean", [False, True])
+@pytest.mark.parametrize("one_tree", [False, True])
 @pytest.mark.parametrize("query", QUERIES)
-def test_all_queries_and_policies_give_the_same(backend: Backend, warps: Backend, query: str, lean: bool) -> None:
+def test_all_queries_and_policies_give_the_same(backend: Backend, warps: Backend, query: str, one_tree: bool) -> None:
     expected = answers(scene_of(backend))
     for device in (backend, warps):
-        scene = scene_of(device, query=query, lean=lean)
+        scene = scene_of(device, query=query, trees_dominate=one_tree)
         assert answers(scene) == expected
         scene.release_index()
         scene.release_sign_data()
@@ -52,22 +53,22 @@ def test_all_queries_and_policies_give_the_same(backend: Backend, warps: Backend
 
 def test_what_is_idle_is_freed_where_memory_is_scarce(backend: Backend, warps: Backend) -> None:
     for device in (backend, warps):
-        scene = scene_of(device, lean=True)
+        scene = scene_of(device, trees_dominate=True)
         first = scene.index
         scene.release_index()
         assert (scene.index is first) == (not device.memory.scarce)
         scene.release_index()
-        lean, plain = type(scene.reference), type(scene_of(device).reference)
-        assert (lean is plain) == (not device.memory.scarce)
+        one_tree, plain = type(scene.reference), type(scene_of(device).reference)
+        assert (one_tree is plain) == (not device.memory.scarce)
 
 
 def test_the_index_is_made_again_for_a_measurement_where_there_is_room(warps: Backend) -> None:
     for query in QUERIES:
-        scene = scene_of(warps, lean=True, query=query)
+        scene = scene_of(warps, trees_dominate=True, query=query)
         expected, radix = answers(scene), type(scene_of(warps, query="cct").index)
         scene.release_index()
         for leaves in (len(scene.order) - 1, len(scene.order)):
-            scene.restore_index(leaves)
+            scene.restore_index(leaves, Deferred.known(None))
             again = query == "fast" and leaves == len(scene.order)
             assert (type(scene.reference) is radix) == (not again)
             distance, slot = scene.reference.nearest(warps.from_host(POINTS))

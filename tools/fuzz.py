@@ -36,6 +36,7 @@ import sdfcli
 from sdfcli.errors import SdfError
 from sdfcli.field.store import FAULTS
 from sdfcli.mesh.load import load_mesh
+from sdfcli.params import BuildOptions, BuildParams
 from sdfcli.query.poses import load_poses
 
 LONGEST = 20
@@ -89,7 +90,8 @@ def whole_sequence(path: Path) -> Path:
     from sdfcli.sequence.save import save_sequence
 
     vertices, faces = cube()
-    build = SequenceBuild([(vertices * scale, faces) for scale in (1, 0.9)], device="cpu", depth=2, tolerance=0.05)
+    frames = [(vertices * scale, faces) for scale in (1, 0.9)]
+    build = SequenceBuild(frames, BuildParams(depth=2, tolerance=0.05), BuildOptions("cpu"))
     with parts_folder(path, resume=False, force=False) as folder:
         save_sequence(build, np.arange(2.0), path, folder, False, lambda row: None)
     return path
@@ -289,7 +291,7 @@ def show(path: Path, field: sdfcli.Field) -> None:
 
     assert rows(path, field)
     if is_complete(field.info):
-        outcome = outcome_of_field("mesh", path, "skipped", field, Settings({}))
+        outcome = outcome_of_field("mesh", path, "skipped", field, Settings())
         json.dumps(outcome, allow_nan=False)
         assert "<b>" not in page([outcome], 1)
 

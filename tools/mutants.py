@@ -459,9 +459,9 @@ MUTANTS = [
     ),
     Mutant(
         "made twice",
-        "sdfcli/field/field.py",
-        "= Lock(), makers",
-        "= nullcontext(), makers",
+        "sdfcli/runtime/schedule.py",
+        "        with self._lock:\n            if self._work is not None:\n                try:",
+        "        if True:\n            if self._work is not None:\n                try:",
         ("tests/field/test_field.py::test_what_comes_later_is_made_once",),
     ),
     Mutant(

@@ -220,7 +220,7 @@ def flows(mesh: Any) -> None:
     import sdfcli
     from sdfcli.apps.flow.fluid import Fluid
     from sdfcli.apps.flow.layout import LAYOUTS, Grid, ParticleStore
-    from sdfcli.apps.flow.run import prepare
+    from sdfcli.apps.flow.run import FlowOptions, prepare
     from sdfcli.apps.flow.step import Stepper
     from sdfcli.backend import C
     from sdfcli.backend.cpu import CpuBackend
@@ -232,8 +232,8 @@ def flows(mesh: Any) -> None:
     kind = np.where(place[:, 2] < 0.3, C.WALL, C.FLUID).astype(np.uint8)
     rest, number = np.zeros_like(place), np.arange(len(place), dtype=np.uint32)
     for layout in LAYOUTS:
-        options: dict[str, Any] = {"layout": layout, "device": "cpu", "threads": THREADS, "frames": 1}
-        water = prepare(field, (*low, *high), field.domain.length / 12, **options)
+        options = FlowOptions(frames=1, layout=layout, device="cpu", threads=THREADS)
+        water = prepare(field, (*low, *high), field.domain.length / 12, options)
         water.per_frame = 3
         list(water.states())
         for reach in (0.9, fluid.reach):
@@ -266,10 +266,11 @@ def all_queries(index: Any) -> None:
 def picture_of_water(field: Any) -> None:
     """Water around a field's surface, partly outside the picture."""
     from sdfcli.apps.flow.pictures import FlowPictures
-    from sdfcli.apps.flow.run import prepare
+    from sdfcli.apps.flow.run import FlowOptions, prepare
 
     low, high = field.domain.origin, field.domain.origin + field.domain.length
-    water = prepare(field, (*low, *high), field.domain.length / 12, device="cpu", threads=THREADS)
+    options = FlowOptions(device="cpu", threads=THREADS)
+    water = prepare(field, (*low, *high), field.domain.length / 12, options)
     first = water.first()
     for inside in (False, True):  # with another camera
         FlowPictures(water, first, field, inside, width=64, height=48).draw(first)

@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
 
 from sdfcli.backend.overflow import overflow
 from sdfcli.backend.select import first_device
@@ -19,12 +18,9 @@ from sdfcli.field.schema import INFO, is_complete
 from sdfcli.field.store import load
 from sdfcli.mesh.load import load_placed
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.params import BuildParams
-from sdfcli.pipeline import LOADING, Helpers, build
+from sdfcli.pipeline import Helpers, build_field
 from sdfcli.runtime import remote
-from sdfcli.runtime.libraries import import_h5py
 from sdfcli.runtime.memory import as_sdf_error
-from sdfcli.runtime.threads import may_start
 
 
 def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:
@@ -62,31 +58,12 @@ def _build_here(
 ) -> Outcome:
     if settings.skip_existing and os.path.exists(target):
         progress("comparing with the field that is there")
-        given = load_placed(mesh, BuildParams(**settings.parameters))
+        given = load_placed(mesh, settings.params)
         found = _same_field(target, given, settings)
         if found is not None:
             return {**outcome_of_field(mesh, target, "skipped", found, settings), "notes": given.notes}
-    importing = Thread(target=_import_ahead)
-
-    def report(what: str) -> None:
-        # While kernels run: earlier, it would hold the GIL, for which reading the mesh and importing CuPy would wait.
-        if what != LOADING and importing.ident is None and may_start():
-            importing.start()
-        progress(what)
-
-    field = build(
-        mesh,
-        device=settings.device,
-        threads=settings.threads,
-        max_memory=settings.max_memory,
-        progress=report,
-        previous=_earlier(settings.previous) if settings.previous else None,
-        keep_nearest=settings.nearest or settings.previous is not None,
-        hashed=True,
-        why=settings.why,
-        helpers=helpers,
-        **settings.parameters,
-    )
+    previous = _earlier(settings.previous) if settings.previous else None
+    field = build_field(mesh, settings.params, settings, progress, previous, helpers)
     progress("writing")
     start = time.perf_counter()
     try:
@@ -105,11 +82,6 @@ def _build_here(
         "device": field.run["device"],
         "seconds": {name: round(value, 4) for name, value in seconds.items()},
     }
-
-
-def _import_ahead() -> None:
-    with contextlib.suppress(Exception):  # the actual import reports the error
-        import_h5py(spare=64 << 20)  # kernels allocate meanwhile
 
 
 def _is_there(path: Path, field: Field) -> bool:
@@ -149,13 +121,13 @@ def _difference(field: Field, mesh: Mesh, settings: Settings) -> str | None:
         return "another version of sdfcli wrote it"
     if field.info["mesh"]["sha256"] != mesh.sha256:
         return "was built from another mesh"
-    params, made = BuildParams(**settings.parameters), field.info["parameters"]
-    wanted = params.resolved(mesh.unit / mesh.domain.length)
+    made = field.info["parameters"]
+    wanted = settings.params.resolved(mesh.unit / mesh.domain.length)
     if made != wanted:
         names = [name for name in {**wanted, **made} if made.get(name) != wanted.get(name)]
         other = [f"{name} {made.get(name)}, not {wanted.get(name)}" for name in names]
         return f"was built with other parameters ({', '.join(other)})"
-    if field.nearest is None and (settings.nearest or settings.previous is not None):
+    if field.nearest is None and settings.keep_nearest:
         return "was built without --nearest"
     if field.leaf_cause is None and settings.why:
         return "was built without --why"

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sdfcli.errors import SdfError
+from sdfcli.params import BuildOptions, BuildParams
 from sdfcli.runtime.remote import shown
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Settings for all meshes in a batch.
+class Settings(BuildOptions):
+    """Settings for all meshes in a batch, besides their builds' options.
 
-    parameters     fields of BuildParams.
-    nearest        store the nearest triangle of every corner.
+    params         build parameters.
     previous       file with an earlier frame's field.
     force          replace existing files.
     skip_existing  skip a mesh whose output is its field with the same parameters. Any other existing file is an error
                    unless `force` is set.
     picture        add a thumbnail to outcomes.
-    why            store the cause of every leaf.
     """
 
-    parameters: dict[str, Any]
-    device: str = "auto"
-    threads: int | None = None
-    max_memory: int | None = None
-    nearest: bool = False
+    hashed: bool = True
+    params: BuildParams = field(default_factory=BuildParams)
     previous: str | None = None
     force: bool = False
     skip_existing: bool = False
     picture: bool = False
-    why: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """The settings as JSON, for `of_json`."""
+        return asdict(self)
+
+    @classmethod
+    def of_json(cls, settings: dict[str, Any]) -> Settings:
+        """The settings of `as_json`. Raises UsageError for parameters out of range."""
+        return cls(**{**settings, "params": BuildParams(**settings["params"])})
 
 
 Outcome = dict[str, Any]

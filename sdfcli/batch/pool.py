@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Outcome, Settings, failure
@@ -49,7 +49,7 @@ class Worker(Child):
 
     def __init__(self, settings: Settings, share: int = 1, service: Mapping[str, str] | None = None) -> None:
         self.service = service or {}
-        first = {"settings": asdict(settings), "share": share}
+        first = {"settings": settings.as_json(), "share": share}
         super().__init__("sdfcli.batch.worker", first, settings.threads, self.service)
 
     def build(self, job: Job, timeout: float | None = None) -> Outcome:

@@ -27,7 +27,7 @@ def _start(request: Any) -> Handler:
     from sdfcli.errors import SdfError
     from sdfcli.verify.estimate import memory_limit
 
-    settings, share = Settings(**request["settings"]), request["share"]
+    settings, share = Settings.of_json(request["settings"]), request["share"]
     with contextlib.suppress(SdfError):  # a missing device is reported for every mesh
         backend = select_backend(settings.device, settings.threads)
         settings = replace(settings, max_memory=settings.max_memory or memory_limit(backend, None) // share)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -157,7 +157,16 @@ def build(
         )
     found, earlier = _jobs(meshes, output, recursive), None if previous is None else str(previous)
     settings = Settings(
-        asdict(params), device, threads, most, nearest, earlier, force, skip_existing, report is not None, why
+        device,
+        threads,
+        most,
+        keep_nearest=nearest or previous is not None,
+        why=why,
+        params=params,
+        previous=earlier,
+        force=force,
+        skip_existing=skip_existing,
+        picture=report is not None,
     )
     if dry_run:
         code = _estimate_all(found, settings, json)
@@ -226,17 +235,11 @@ def _estimate_all(jobs: list[Job], settings: Settings, json: bool) -> int:
 def _estimate_one(mesh: str, settings: Settings, json: bool, raises: bool) -> int:
     from sdfcli.batch.messages import failure
     from sdfcli.runtime.remote import local_input, shown
-    from sdfcli.verify.estimate import estimate
+    from sdfcli.verify.estimate import estimate_of
 
     try:
         with local_input(mesh) as source:
-            found = estimate(
-                source,
-                **settings.parameters,
-                device=settings.device,
-                threads=settings.threads,
-                max_memory=settings.max_memory,
-            )
+            found = estimate_of(source, settings.params, settings)
     except SdfError as error:
         if raises:
             raise

@@ -88,7 +88,7 @@ def _show_alone(outcome: Outcome, settings: Settings, style: Style) -> None:
         return
     if not style.json:
         _print_table(outcome, style.verbose)
-    if outcome["sign"] == "none" and settings.parameters["sign"] != "none":
+    if outcome["sign"] == "none" and settings.params.sign != "none":
         say(f"sdfcli: warning: {outcome['input']}: distances without signs: {outcome['sign_reason']}")
 
 

@@ -20,6 +20,7 @@ from sdfcli.params import FORMS, BuildParams
 
 if TYPE_CHECKING:
     from sdfcli.mesh.arrays import Floats
+    from sdfcli.query.mesh_distance import MeshDistance
     from sdfcli.query.point_files import PointStream
 
 OUTPUTS = (".npy", ".csv", ".ply")
@@ -123,7 +124,9 @@ def query(
     else:
         if frame is not None or time is not None:
             raise UsageError("--frame and --time are for a sequence, not for a mesh")
-        answer = _from_mesh(file, gradient, nearest, k, approximate, sign, device, threads)
+        from sdfcli.query.mesh_distance import MeshDistance
+
+        answer = _from_mesh(MeshDistance(file, sign, device, threads), gradient, nearest, k, approximate)
     beside = NEAREST if k is None else [f"{name}_{j}" for j in range(1, k + 1) for name in ("triangle", "distance")]
     names = ["distance", *(GRADIENT if gradient else []), *(beside if nearest else [])]
     with open_points(points) as stream, progress(f"{file}: {points}", quiet or json or output is None) as update:
@@ -209,20 +212,9 @@ def _from_field(
 
 
 def _from_mesh(
-    file: Path,
-    gradient: bool,
-    nearest: bool,
-    k: int | None,
-    approximate: str | None,
-    sign: str,
-    device: str,
-    threads: int | None,
+    index: MeshDistance, gradient: bool, nearest: bool, k: int | None, approximate: str | None
 ) -> Callable[[Floats], Floats]:
     import numpy as np
-
-    from sdfcli.query.mesh_distance import MeshDistance
-
-    index = MeshDistance(file, sign, device, threads)
 
     def answer(points: Floats) -> Floats:
         distance = index.signed_distance(points)

@@ -29,7 +29,7 @@ from sdfcli.cli.output import error_text, human_bytes, pace, print_json, print_t
 from sdfcli.cli.records import Count, Line, Seconds, SummedSequence, took
 from sdfcli.cli.wording import frames_text
 from sdfcli.errors import UsageError
-from sdfcli.params import ENDINGS, BuildParams
+from sdfcli.params import ENDINGS, BuildOptions, BuildParams
 from sdfcli.startup import driver
 
 FPS = 24.0
@@ -153,9 +153,7 @@ def sequence(
                 update("reading the frames' bounds")
                 from sdfcli.sequence.build import SequenceBuild
 
-                build = SequenceBuild(
-                    found, device=device, threads=threads, max_memory=most, cold=cold, **params.__dict__
-                )
+                build = SequenceBuild(found, params, BuildOptions(device, threads, most), cold)
                 facts = save_sequence(build, at, output, folder, force, shown.add, jobs)
         except BaseException:
             _say_kept(kept_frames(output), len(found))

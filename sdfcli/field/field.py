@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from threading import Lock
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,11 @@ from sdfcli.field.device_arrays import DeviceArrays
 from sdfcli.field.device_field import DeviceField, Devices, HostArrays, LeafArrays
 from sdfcli.mesh.arrays import unmasked
 from sdfcli.mesh.mesh import Domain
+from sdfcli.runtime.schedule import Deferred
 from sdfcli.spatial.morton import LATTICE_BITS
+
+ARRAYS = ("leaf_key", "leaf_level", "corner_key", "distance", "nearest", "leaf_cause")
+"""A Field's read-only arrays."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class Field:
         leaf_cause: (n,) uint8: causes of the parents' splits (see octree/causes.py); None if not stored.
         steps: (m,) int32: quantised residuals by level, if the build stored them; None for copies.
 
-    A build may return before arrays are downloaded and the mesh is hashed; reading an attribute waits for its data.
+    A build may return before arrays are downloaded and the mesh is hashed: such attributes are Deferred (see
+    runtime/schedule.py), and reading one waits for its value.
     """
 
     domain: Domain
@@ -62,29 +66,31 @@ class Field:
     steps: npt.NDArray[np.int32] | None = field(default_factory=NoneType, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("leaf_key", "leaf_level", "corner_key", "distance", "nearest", "leaf_cause"):
-            if (array := getattr(self, name)) is not None:
-                own = array.view()
-                own.flags.writeable = False
-                object.__setattr__(self, name, own)
+        self.defer(**{name: value for name, value in self.__dict__.items() if isinstance(value, Deferred)})
+        for name in ARRAYS:
+            if name in self.__dict__:
+                object.__setattr__(self, name, _read_only(self.__dict__[name]))
 
-    def later(self, **makers: Callable[[], Any]) -> None:
-        """Defers attributes to functions, each called once, on first access from any thread."""
-        self.__dict__["_later"] = Lock(), makers
-        for name in makers:
+    def defer(self, **values: Deferred[Any]) -> None:
+        """Sets attributes to values that may not exist yet."""
+        for name, value in values.items():
+            late = Deferred(partial(_read_only_later, value)) if name in ARRAYS else value
+            self.__dict__.setdefault("_deferred", {})[name] = late
             del self.__dict__[name]
+
+    def deferred(self, name: str) -> Deferred[Any]:
+        """An attribute, which may not exist yet; does not refer to the field."""
+        late: Deferred[Any] | None = self.__dict__.get("_deferred", {}).get(name)
+        return late or Deferred.known(getattr(self, name))
 
     if not TYPE_CHECKING:  # type checkers would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
-            lock, makers = self.__dict__.get("_later", (nullcontext(), {}))
-            with lock:
-                if name in makers:
-                    self.__dict__[name] = makers[name]()
-                    del makers[name]
-            if name not in self.__dict__:
+            late = self.__dict__.get("_deferred", {}).get(name)
+            if late is None:
                 raise AttributeError(f"a Field has no attribute {name!r}")
-            return self.__dict__[name]
+            value = self.__dict__[name] = late.get()
+            return value
 
     @cached_property
     def content_sha256(self) -> str:
@@ -120,14 +126,12 @@ class Field:
         missing."""
         return self.on_device(backend).arrays.get()
 
-    def keep_on(self, backend: Backend, arrays: LeafArrays | None, arrived: Callable[[], None] = lambda: None) -> None:
-        """Registers a device, with the field's arrays if it has them already; None: no arrays. arrived: waits for the
-        host's arrays."""
-        host = self.leaf_key, self.leaf_level, self.corner_key, self.distance
+    def keep_on(self, backend: Backend, arrays: LeafArrays | None) -> None:
+        """Registers a device, with the field's arrays if it has them already; None: no arrays."""
+        key, level, corner, distance = map(self.deferred, ("leaf_key", "leaf_level", "corner_key", "distance"))
 
         def on_host() -> HostArrays:
-            arrived()
-            return host
+            return key.get(), level.get(), corner.get(), distance.get()
 
         self._devices.fields[backend.name] = DeviceField(backend, on_host, arrays)
 
@@ -218,6 +222,18 @@ class Field:
         from sdfcli.field.store import save
 
         return save(self, Path(path), force)
+
+
+def _read_only(array: Any) -> Any:
+    """A read-only view of an array; None for None."""
+    if array is not None:
+        array = array.view()
+        array.flags.writeable = False
+    return array
+
+
+def _read_only_later(array: Deferred[Any]) -> Any:
+    return _read_only(array.get())
 
 
 THIRDS = (

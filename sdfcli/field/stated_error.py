@@ -39,7 +39,13 @@ class StatedError:
 
     def at(self, distance: Any) -> Any:
         """Maximum error at true distances, a number or an array."""
-        return self.near * np.maximum(1.0, np.abs(distance) / self.band)
+        return self.near * growth(distance, self.band)
+
+
+def growth(distance: Any, band: float) -> Any:
+    """Growth of the tolerance at true distances, a number or an array: 1 within the band, distance / band outside.
+    Octree criteria (octree/error.h) and bounds on contacts (contact/bounds.h) follow the same rule."""
+    return np.maximum(1.0, np.abs(distance) / band)
 
 
 def is_unsigned(field: Field) -> bool:

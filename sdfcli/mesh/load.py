@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from threading import Event
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,7 @@ from sdfcli.mesh.mesh import Domain, Mesh, bounds_of
 from sdfcli.params import BuildParams
 from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import release_freed, unreadable
-from sdfcli.runtime.threads import kept_threads
-
-T = TypeVar("T")
+from sdfcli.runtime.schedule import Deferred, Schedule
 
 MANY_FACES = 200_000
 """Minimum face count for checking arrays on a GPU; below, the CPU finishes before the GPU's results arrive."""
@@ -183,26 +181,26 @@ def _without_arrays_of(source: Any, mesh: Mesh) -> Mesh:
 
 class Loading:
     """Reads a mesh from a file in a thread; arrays are checked in the caller's thread, since a second thread would
-    compete for the GIL. Another thread then hashes the mesh, and runs submitted work.
+    compete for the GIL. Another thread then hashes the mesh.
 
-    sha256  waits for the hash; set by `mesh`.
+    sha256  the hash; set by `mesh`.
     """
 
-    sha256: Callable[[], str]
+    sha256: Deferred[str]
 
-    def __init__(self, source: Any, params: BuildParams) -> None:
-        self._threads, self._source, self._apart = kept_threads(3), source, Event()
+    def __init__(self, source: Any, params: BuildParams, run: Schedule) -> None:
+        self._run, self._source, self._apart = run, source, Event()
         self._load: Callable[[Backend], Mesh] = partial(load_placed, source, params)
         if _arrays_of(source) is None:
-            reading = self._threads.submit(load_placed, source, params)
-            self._load = lambda _: reading.result()
+            reading = run.thread(partial(load_placed, source, params))
+            self._load = lambda _: reading.get()
 
     def mesh(self, backend: Backend) -> Mesh:
         """The mesh; can be called once, no reference is retained. backend: see `make_mesh`. Raises as `load_placed`
         does."""
         load: Callable[[Backend], Mesh] = self.__dict__.pop("_load")
         mesh = load(backend)
-        self.sha256 = self._threads.submit(self._hashed, mesh).result
+        self.sha256 = self._run.thread(partial(self._hashed, mesh))
         return mesh
 
     def _hashed(self, mesh: Mesh) -> str:
@@ -215,8 +213,3 @@ class Loading:
     def release_source(self) -> None:
         """Waits until the source's arrays may change. Must be the last call."""
         self._apart.wait()
-
-    def submit(self, work: Callable[[], T]) -> Callable[[], T]:
-        """Runs work in a thread; the work may wait for earlier submissions. The returned function waits for its
-        result."""
-        return self._threads.submit(work).result

@@ -15,12 +15,9 @@ TRIMESH = 64 << 20
 """Memory required to import trimesh, in bytes; measured with trimesh 5.2 and all its optional imports: 54 MB."""
 
 
-def import_h5py(spare: int = 0) -> Any:
-    """The module h5py. spare: bytes to leave free for concurrent work.
-
-    Raises OutOfMemoryError before the first import if less is free.
-    """
-    return _imported("h5py", H5PY + spare)
+def import_h5py() -> Any:
+    """The module h5py. Raises OutOfMemoryError before the first import if memory is short."""
+    return _imported("h5py", H5PY)
 
 
 def import_trimesh() -> Any:

@@ -8,6 +8,7 @@ import errno
 import os
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from sdfcli.errors import InputError, OutOfMemoryError, SdfError, UsageError
@@ -148,6 +149,16 @@ def release_frames(error: BaseException | None) -> None:
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
+
+
+@contextlib.contextmanager
+def memory_errors() -> Iterator[None]:
+    """Converts a build's MemoryError in the context to OutOfMemoryError, with remedies."""
+    try:
+        yield
+    except MemoryError as error:
+        remedies = "try a larger --tolerance, a smaller --depth, or more --max-memory"
+        raise OutOfMemoryError(f"out of memory: {error}; {remedies}") from error
 
 
 def require(size: int, what: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sdfcli.backend import Array, select_backend
+from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import SdfError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Floats
@@ -17,9 +17,11 @@ from sdfcli.mesh.load import load_placed
 from sdfcli.mesh.mesh import Domain, Mesh, diagonal_of
 from sdfcli.octree import OCTREES
 from sdfcli.octree.grown import Grown, Progress
-from sdfcli.params import BuildParams
-from sdfcli.pipeline import BuildOptions, make_field, memory_errors
+from sdfcli.params import BuildOptions, BuildParams
+from sdfcli.pipeline import make_field
 from sdfcli.query.warm_start import WarmStart
+from sdfcli.runtime.memory import memory_errors
+from sdfcli.runtime.schedule import Deferred, Schedule
 from sdfcli.runtime.signature import takes
 from sdfcli.runtime.threads import executor
 from sdfcli.scene import Scene
@@ -67,16 +69,8 @@ def build_sequence(
 
     Raises the errors of `sdfcli.build`, and UsageError without frames, or for a frame that leaves `domain`.
     """
-    made = SequenceBuild(
-        frames,
-        device=device,
-        threads=threads,
-        max_memory=max_memory,
-        progress=progress,
-        cold=cold,
-        **parameters,
-    )
-    return (frame.build() for frame in made)
+    options = BuildOptions(device, threads, max_memory)
+    return (frame.build() for frame in SequenceBuild(frames, BuildParams(**parameters), options, cold, progress))
 
 
 class SequenceBuild:
@@ -84,6 +78,7 @@ class SequenceBuild:
 
     domain, unit  shared by all frames.
     params        parameters of all frames, with domain and unit.
+    options       of all builds.
 
     Other attributes are arguments of `build_sequence`.
     """
@@ -91,15 +86,11 @@ class SequenceBuild:
     def __init__(
         self,
         frames: Sources,
-        *,
-        device: str = "auto",
-        threads: int | None = None,
-        max_memory: int | None = None,
-        progress: Progress | None = None,
+        params: BuildParams,
+        options: BuildOptions,
         cold: bool = False,
-        **parameters: Any,
+        progress: Progress | None = None,
     ) -> None:
-        params = BuildParams(**parameters)
         if len(frames) == 0:
             raise UsageError("a sequence needs one frame or more")
         domain, unit = Domain.of(params.domain), params.unit
@@ -110,7 +101,7 @@ class SequenceBuild:
         self.domain, self.unit = domain, unit
         self.params = replace(params, domain=(x, y, z, domain.length), unit=unit)
         self.cold, self.frames, self._follower = cold, frames, Follower()
-        self.device, self.threads, self.max_memory = device, threads, max_memory
+        self.options = options
         self._earlier: tuple[int, dict[str, Array]] | None = None  # last built frame's index and octree
         self._progress = progress or (lambda _: None)
 
@@ -134,7 +125,7 @@ class SequenceBuild:
     def _prepare(self, index: int, before: Mesh | None) -> Frame:
         """Loads and checks a frame, and draws its samples, before its build."""
         start, params = time.perf_counter(), self.params
-        mesh = load_frame(self.frames, index, params).on(select_backend(self.device, self.threads))
+        mesh = load_frame(self.frames, index, params).on(self._backend())
         loaded = time.perf_counter()
         same = before is not None and np.array_equal(before.faces, mesh.faces)
         turned, choice = (Follower() if self.cold else self._follower).choose_sign(mesh, params.sign)
@@ -152,23 +143,26 @@ class SequenceBuild:
             seconds={"load": loaded - start, "check": time.perf_counter() - loaded},
         )
 
+    def _backend(self) -> Backend:
+        return select_backend(self.options.device, self.options.threads)
+
     def _build(self, frame: Frame) -> Field:
         params, octree = self.params, OCTREES[self.params.octree]
-        backend = select_backend(self.device, self.threads)
-        if self.max_memory is None:
-            self.max_memory = memory_limit(backend, None)  # once: querying the system takes milliseconds
-        scene = Scene(backend, frame.mesh, frame.choice, params.query, lean=octree.lean)
-        facts = Facts(frame.given.health, lambda: frame.sha256)
+        backend = self._backend()
+        if self.options.max_memory is None:  # once: querying the system takes milliseconds
+            self.options = replace(self.options, max_memory=memory_limit(backend, None))
+        scene = Scene(backend, frame.mesh, frame.choice, params.query, trees_dominate=octree.trees_dominate)
+        given = frame.given
+        facts = Facts(given.health, given.notes, Deferred.known(frame.sha256), Deferred.known(frame.samples))
         earlier, self._earlier = self._earlier, None
         if frame.coherent and earlier and earlier[0] == frame.index - 1:
             scene.warm_start = WarmStart.from_arrays(backend, scene.order, earlier[1])
 
         def keep(grown: Grown) -> None:
-            if scene.coherent and not self.cold:
+            if scene.gains_from_warm_start and not self.cold:
                 self._earlier = frame.index, dict(grown.arrays)
 
-        options = BuildOptions(self.max_memory, self._progress)
-        field = make_field(scene, params, options, facts, lambda: lambda: frame.samples, on_grown=keep)
+        field = make_field(scene, params, self.options, facts, Schedule(), self._progress, keep)
         made = field.run["seconds"]
         seconds = {**frame.seconds, **made, "total": made["total"] + sum(frame.seconds.values())}
         field.run.update(seconds=seconds, coherent=frame.coherent, motion=frame.motion)

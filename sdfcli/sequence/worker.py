@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ def main() -> None:
 
 
 def _start(request: Any) -> Handler:
-    driver.start(request["device"])
+    driver.start(request["options"]["device"])
     from sdfcli.backend import select_backend
+    from sdfcli.params import BuildOptions, BuildParams
     from sdfcli.runtime.memory import as_sdf_error
     from sdfcli.sequence.build import SequenceBuild
     from sdfcli.sequence.frames import of_json
@@ -25,14 +27,13 @@ def _start(request: Any) -> Handler:
     from sdfcli.verify.estimate import memory_limit
 
     frames, folder, share = of_json(request["frames"]), request["folder"], request["share"]
-    names = ("device", "threads", "max_memory", "cold")
-    options = {**request["parameters"], **{name: request[name] for name in names}}
-    if share > 1 or options["max_memory"]:
-        backend = select_backend(options["device"], options["threads"])
-        options["max_memory"] = options["max_memory"] or memory_limit(backend, None) // share
-        memory.bound(options["max_memory"])
-    build = SequenceBuild(frames, **options)
-    parts = folder and Parts(Path(folder), part_key(build), options["threads"])
+    options = BuildOptions(**request["options"])
+    if share > 1 or options.max_memory:
+        backend = select_backend(options.device, options.threads)
+        options = replace(options, max_memory=options.max_memory or memory_limit(backend, None) // share)
+        memory.bound(options.max_memory)
+    build = SequenceBuild(frames, BuildParams(**request["params"]), options, request["cold"])
+    parts = folder and Parts(Path(folder), part_key(build), options.threads)
 
     def work(block: list[int], answer: Answer) -> None:
         start, stop = block

@@ -8,7 +8,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Generator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from sdfcli.backend.select import device_names, first_device
 from sdfcli.errors import SdfError
@@ -33,24 +33,23 @@ def build_rows(build: SequenceBuild, parts: Parts | None, jobs: int | None = Non
 
     Closing the iterator ends the processes. Raises a build's errors; the first failing frame ends the sequence.
     """
-    devices, frames = device_names(build.device), build.frames
+    devices, frames = device_names(build.options.device), build.frames
     block = min(BLOCK, -(-len(build) // (jobs or len(devices) * 2)))
     jobs = min(jobs or process_count(devices, 1, PER_GPU), -(-len(build) // block))
     if jobs == 1 or not isinstance(frames, FrameFiles | FrameArray):
-        build.device = first_device(build.device)
+        build.options = replace(build.options, device=first_device(build.options.device))
         return (row_of(frame, parts) for frame in build)
-    threads = build.threads or max(1, available_threads() // jobs)
+    threads = build.options.threads or max(1, available_threads() // jobs)
     common = {
         "frames": frames.as_json(),
-        "parameters": asdict(build.params),
-        "threads": threads,
-        "max_memory": build.max_memory,
+        "params": asdict(build.params),
         "cold": build.cold,
         "folder": parts and str(parts.folder),
         "share": -(-jobs // len(devices)),
     }
     blocks = [(start, min(start + block, len(build))) for start in range(0, len(build), block)]
-    return _rows(blocks, [{**common, "device": devices[k % len(devices)]} for k in range(jobs)], threads)
+    own = [replace(build.options, device=devices[k % len(devices)], threads=threads) for k in range(jobs)]
+    return _rows(blocks, [{**common, "options": asdict(options)} for options in own], threads)
 
 
 def _rows(blocks: list[tuple[int, int]], settings: list[dict[str, object]], threads: int) -> Generator[Row]:

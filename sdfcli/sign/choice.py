@@ -112,7 +112,7 @@ def settle_sign(
     if not backend.memory.scarce:
         release_freed()  # before moments are allocated
     if crossing:
-        choice = replace(choice, crossing=crossing(lambda: bvh))
+        choice = replace(choice, crossing=crossing())
         nested = 0 if choice.crossing else nested_shells(backend, bvh, mesh)
         found = f"{nested:,} shell{'s' if nested > 1 else ''} in other solids"
         if choice.crossing:

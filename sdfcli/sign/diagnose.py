@@ -18,18 +18,18 @@ FARTHEST_OFFSET, NEAREST_OFFSET = 1e-3, 1e-5
 smaller for small faces, larger than rounding."""
 
 
-Crossing = Callable[[Callable[[], Bvh]], int]
-"""Waits for the crossing-face count. The argument rebuilds the faces' tree, needed if boxes meet too many others."""
-
-
-def crossing_faces(backend: Backend, bvh: Bvh) -> Crossing:
+def crossing_faces(backend: Backend, bvh: Bvh, tree: Callable[[], Bvh] | None = None) -> Callable[[], int]:
     """Starts searching for triangles that cross or overlap another by more than rounding; the device may take
-    milliseconds."""
-    crowded, found = _look_for_crossing(backend, bvh, every=False)
+    milliseconds. Returns a function that waits for their count.
 
-    def number(tree: Callable[[], Bvh]) -> int:
+    tree: the same tree, needed again if boxes meet too many others; None: `bvh`, which is then retained.
+    """
+    crowded, found = _look_for_crossing(backend, bvh, every=False)
+    again = tree or (lambda: bvh)
+
+    def number() -> int:
         if crowded()[0]:
-            return int(_look_for_crossing(backend, tree(), every=True)[1]()[0])
+            return int(_look_for_crossing(backend, again(), every=True)[1]()[0])
         return int(found()[0])
 
     return number

@@ -16,6 +16,13 @@ def walks_radix_tree(query: str) -> bool:
     return query != "fast"
 
 
+def index_class(backend: Backend, query: str = "fast") -> type[DistanceIndex]:
+    """The index for a query, one of params.QUERIES, on a device."""
+    if walks_radix_tree(query):
+        return BinaryIndex
+    return PacketIndex if backend.warps else WideIndex
+
+
 def make_index(backend: Backend, order: Order, query: str = "fast", bvh: Bvh | None = None) -> DistanceIndex:
     """Creates the index for a query, one of params.QUERIES. bvh: the radix tree, for queries that traverse it."""
     if walks_radix_tree(query):

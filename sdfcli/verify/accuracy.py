@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import any_backend
+from sdfcli.field.stated_error import growth
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.mesh import Mesh, face_normals
 
@@ -216,10 +217,9 @@ def errors_by_region(
 ) -> dict[str, RegionErrors]:
     """`errors` of several regions, already evaluated together."""
     counts, points, truth, value = found
-    relative, far = np.abs(value - truth), np.abs(truth)  # in place from here on: new memory pages take longer
-    far /= band * diagonal
-    relative /= diagonal
-    relative /= np.maximum(far, 1.0, out=far)
+    relative = np.abs(value - truth)
+    relative /= diagonal  # in place: new memory pages take longer
+    relative /= growth(truth, band * diagonal)
     suspect, jump = relative > tolerance, np.zeros(len(points), bool)
     parts, end = {}, 0
     for name, count in counts.items():

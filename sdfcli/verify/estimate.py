@@ -14,7 +14,7 @@ from sdfcli.octree.budget import BYTES_PER_CELL, SAMPLE
 from sdfcli.octree.density import bvh_octree, bytes_for
 from sdfcli.octree.grown import Limits
 from sdfcli.octree.growth import Growth
-from sdfcli.params import BuildParams
+from sdfcli.params import BuildOptions, BuildParams
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
@@ -79,17 +79,17 @@ def estimate(
 ) -> Estimate:
     """Estimates a build by following a sample of cells down to the leaves (Knuth 1975: estimating the efficiency of
     backtrack programs). Arguments and errors as for `build`."""
-    params = BuildParams(**parameters)
-    with overflow():
-        return _estimate(source, params, device, threads, max_memory)
+    return estimate_of(source, BuildParams(**parameters), BuildOptions(device, threads, max_memory))
 
 
-def _estimate(source: Any, params: BuildParams, device: str, threads: int | None, max_memory: int | None) -> Estimate:
+@overflow()
+def estimate_of(source: Any, params: BuildParams, options: BuildOptions) -> Estimate:
+    """`estimate` with checked parameters."""
     start = time.perf_counter()
-    backend = select_backend(device, threads)
+    backend = select_backend(options.device, options.threads)
     used = backend.memory_used()
     mesh = load_placed(source, params, backend).on(backend).merged()
-    index = MeshDistance(mesh, params.sign, device, threads)
+    index = MeshDistance(mesh, params.sign, options.device, options.threads)
     begun = time.perf_counter()
     scene = index.scene
     limits = Limits.of(params, scene.mesh.unit, scene.mesh.domain.length)
@@ -98,7 +98,7 @@ def _estimate(source: Any, params: BuildParams, device: str, threads: int | None
     else:
         used = used + ORDER_BYTES * len(scene.order) if backend.memory.scarce else backend.memory_used()
         size = _bvh_size(scene, limits)
-    limit = memory_limit(backend, max_memory)
+    limit = memory_limit(backend, options.max_memory)
     return Estimate(
         leaves=size.leaves,
         seconds=begun - start + size.seconds,

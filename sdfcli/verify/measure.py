@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from sdfcli.mesh.mesh import Mesh
 from sdfcli.octree.grown import Grown
 from sdfcli.params import BuildParams
 from sdfcli.query.mesh_distance import MeshDistance
+from sdfcli.runtime.schedule import Deferred
 from sdfcli.scene import Scene
 from sdfcli.verify.accuracy import MOST_SUSPECTS, Evaluated, RegionErrors, drawn_points, errors_by_region, region_counts
 from sdfcli.verify.check import mesh_report, verdict
@@ -26,13 +26,6 @@ MEASURED_POINTS = 30_000
 """Random points for a build's measured error; `verify` uses more."""
 
 SEED = 20_000
-
-
-class Facts(NamedTuple):
-    """Facts of the mesh as given: its faults, and a function that waits for its hash."""
-
-    health: Health
-    sha256: Callable[[], str]
 
 
 @dataclass(frozen=True)
@@ -60,6 +53,15 @@ def draw_samples(mesh: Mesh, band: float, points: int = MEASURED_POINTS, thickne
         spots(mesh) if thickness else None,
         mesh.domain.to_unit(drawn[counts["near"] : -counts["everywhere"]]),
     )
+
+
+class Facts(NamedTuple):
+    """Facts about the mesh as given: faults, notes from its file, hash; and the error sample points."""
+
+    health: Health
+    notes: list[str]
+    sha256: Deferred[str]
+    samples: Deferred[Samples]
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,9 @@ class Answers(NamedTuple):
     truth: Floats
 
 
-def ask(scene: Scene, drawn: Callable[[], Samples], params: BuildParams) -> Answers:
-    """Queries the surface at samples. drawn: returns the samples, after a wait if needed."""
-    index, backend, signer, samples = MeshDistance.of(scene), scene.backend, scene.signer, drawn()
+def ask(scene: Scene, drawn: Deferred[Samples], params: BuildParams) -> Answers:
+    """Queries the surface at samples."""
+    index, backend, signer, samples = MeshDistance.of(scene), scene.backend, scene.signer, drawn.get()
     points, sides = samples.points, None  # all points are queried together
     if samples.spots is not None:
         sides = find_sides(index, *samples.spots, params.tolerance)

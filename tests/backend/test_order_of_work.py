@@ -128,11 +128,12 @@ def test_crossing_faces_are_counted_at_once_or_later(backend: Backend) -> None:
     for memory in (None, 1 << 40):
         scene = Scene.of(make_mesh(*shape), "winding", backend, memory=memory, stages=Stages())
         scene.release_sign_data()
-        assert scene.defers_count == (memory is not None and backend.memory.scarce)
+        scene.settle()
+        assert scene.counted == (memory is None or not backend.memory.scarce)
         with backend.foreground():
             scene.count_crossing()
             assert len(scene.index.order) == len(shape[1])
-        assert not scene.defers_count
+        assert scene.counted
         found.add(scene.choice.crossing)
     assert len(found) == 1
     assert found.pop() > 0

@@ -29,6 +29,7 @@ from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Settings
 from sdfcli.batch.pool import build_all, plan
 from sdfcli.errors import DeviceError, UsageError
+from sdfcli.params import BuildParams
 from sdfcli.runtime.hardware import available_threads
 
 QUICK = ["--depth", "5", "--tolerance", "1e-2", "--device", "cpu"]
@@ -407,7 +408,7 @@ def test_the_report(scans: Path, out: Path, tmp_path: Path) -> None:
 
 
 def test_workers_share_threads_and_gpus() -> None:
-    settings = Settings(parameters={})
+    settings = Settings()
     assert [each.threads for each in plan(settings, ["cpu"], 100, 1).settings] == [available_threads()]
     many = plan(settings, ["cpu"], 100, 2 * available_threads())
     assert {each.threads for each in many.settings} == {1}
@@ -451,7 +452,7 @@ def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
     jobs = [Job("a.ply", "a.h5"), Job("b.ply", "b.h5")]
-    outcomes = list(build_all(jobs, plan(Settings(parameters={}), ["cpu"], 2, 2), None, False))
+    outcomes = list(build_all(jobs, plan(Settings(), ["cpu"], 2, 2), None, False))
     assert sorted(each["input"] for each in outcomes) == ["a.ply", "b.ply"]
     assert all(each["exit_code"] == 1 and "no room" in each["error"] for each in outcomes)
 
@@ -552,7 +553,7 @@ def test_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     before = clients()
     for address in ("tcp://127.0.0.1:9", "tls://127.0.0.1:9", "nonsense://x"):
         with pytest.raises(DeviceError, match="no scheduler answers"):
-            list(cluster.build_all([], pool.Plan([Settings(parameters={})], 1), address, None, False))
+            list(cluster.build_all([], pool.Plan([Settings()], 1), address, None, False))
         assert clients() <= before  # a finaliser within the start of the next client would wait for ever
 
 
@@ -605,9 +606,8 @@ def test_a_field_that_has_appeared_meanwhile(tmp_path: Path, monkeypatch: pytest
 
     mesh, target = tmp_path / "ball.ply", tmp_path / "ball.h5"
     trimesh.Trimesh(*shapes.icosphere(2), process=False).export(mesh)
-    make = job.build
-    parameters = {"depth": 4, "tolerance": 1e-2}
-    other = make(mesh, device="cpu", depth=3, tolerance=1e-2)
+    make = job.build_field
+    other = sdfcli.build(mesh, device="cpu", depth=3, tolerance=1e-2)
 
     def beside(field: sdfcli.Field | None) -> dict[str, object]:
         def build(*words: Any, **options: Any) -> sdfcli.Field:
@@ -615,9 +615,10 @@ def test_a_field_that_has_appeared_meanwhile(tmp_path: Path, monkeypatch: pytest
             (field or made).save(target, force=True)
             return made
 
-        monkeypatch.setattr(job, "build", build)
+        monkeypatch.setattr(job, "build_field", build)
         target.unlink(missing_ok=True)
-        return job.outcome_of(str(mesh), str(target), Settings(parameters, "cpu", skip_existing=True))
+        settings = Settings("cpu", params=BuildParams(depth=4, tolerance=1e-2), skip_existing=True)
+        return job.outcome_of(str(mesh), str(target), settings)
 
     assert beside(None)["status"] == "skipped"
     failed = beside(other)

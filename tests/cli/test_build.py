@@ -226,8 +226,9 @@ def test_h5py_is_imported_for_what_is_written(ball: Path, tmp_path: Path) -> Non
 import sys
 from sdfcli.batch.job import outcome_of, build_into
 from sdfcli.batch.messages import Settings
+from sdfcli.params import BuildParams
 told = []
-settings = Settings(parameters={"depth": 4}, device="cpu")
+settings = Settings(params=BuildParams(depth=4), device="cpu")
 assert outcome_of("nothing.ply", "nothing.h5", settings)["status"] == "failed"
 assert "h5py" not in sys.modules
 build_into(sys.argv[1], sys.argv[2], settings, told.append)

@@ -25,6 +25,7 @@ import shapes
 from sdfcli.backend import Backend
 from sdfcli.errors import InputError
 from sdfcli.field.field import Field
+from sdfcli.runtime.schedule import Deferred
 
 backend = backends.backend
 
@@ -323,9 +324,9 @@ def test_what_comes_later_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
         second.set()
         return {}
 
-    monkeypatch.setattr("sdfcli.field.field.Lock", Seen)
+    monkeypatch.setattr("sdfcli.runtime.schedule.Lock", Seen)
     field = dataclasses.replace(sdfcli.build(shapes.cube(), device="cpu", depth=2, tolerance=0.1))
-    field.later(info=make)
+    field.defer(info=Deferred(make))
     found = field.info
     assert asked[0].result() is found
     assert len(made) == 1

@@ -63,7 +63,7 @@ def test_a_reader_dies_with_its_parent(stuck: int, tmp_path: Path) -> None:
 @linux
 def test_a_reader_dies_with_a_worker(stuck: int, tmp_path: Path) -> None:
     """As --timeout ends it."""
-    worker = Worker(Settings({}, device="cpu", threads=1))
+    worker = Worker(Settings(device="cpu", threads=1))
     with ThreadPoolExecutor() as pool:
         outcome = pool.submit(worker.build, Job(str(tmp_path / "a.step"), str(tmp_path / "a.h5")))
         assert awaited(stuck) == b"begun\n"

@@ -36,5 +36,5 @@ def test_a_worker_has_the_threads_of_its_settings(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(child.subprocess, "Popen", begins)
     monkeypatch.setenv("SDFCLI_THREADS", "2")
     with pytest.raises(FileNotFoundError):
-        Worker(Settings({}, threads=threads))
+        Worker(Settings(threads=threads))
     assert started[0]["SDFCLI_THREADS"] == str(threads or 2)

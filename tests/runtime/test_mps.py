@@ -169,7 +169,7 @@ def test_a_service_that_nobody_can_use(workers: int, calls: Path, monkeypatch: p
     monkeypatch.setattr(pool, "Worker", SharingWorker)
     monkeypatch.setattr(SharingWorker, "error", DeviceError("there is no CUDA device 0"))
     SharingWorker.begun, SharingWorker.broken = [], True
-    settings = [Settings(parameters={}, device="cuda:0")] * workers
+    settings = [Settings(device="cuda:0")] * workers
     jobs = [Job(f"{number}", f"{number}.h5") for number in range(20)]
     outcomes = list(pool.build_all(jobs, pool.Plan(settings, workers), None, False))
     assert [each["exit_code"] for each in outcomes] == [0] * 20
@@ -182,7 +182,7 @@ def test_a_crash_costs_its_mesh_alone(workers: int, calls: Path, monkeypatch: py
     SharingWorker.begun, SharingWorker.broken = [], False
     jobs = [Job(f"{number}", f"{number}.h5") for number in range(20)]
     jobs[3:3] = [Job("crash", "crash.h5"), Job("bad", "bad.h5")]
-    settings = [Settings(parameters={}, device="cuda:0")] * workers
+    settings = [Settings(device="cuda:0")] * workers
     outcomes = {each["input"]: each for each in pool.build_all(jobs, pool.Plan(settings, workers), None, False)}
     assert len(outcomes) == len(jobs)
     assert {name for name, each in outcomes.items() if each["exit_code"]} == {"crash", "bad"}
@@ -196,7 +196,7 @@ def test_no_service_is_needed(device: str, workers: int, calls: Path, monkeypatc
     program(calls.parent)
     monkeypatch.setattr(pool, "Worker", SharingWorker)
     SharingWorker.begun, SharingWorker.broken = [], False
-    settings = [Settings(parameters={}, device=device)] * workers
+    settings = [Settings(device=device)] * workers
     jobs = [Job("a", "a.h5"), Job("b", "b.h5")]
     assert len(list(pool.build_all(jobs, pool.Plan(settings, workers), None, False))) == 2
     assert not any(SharingWorker.begun)

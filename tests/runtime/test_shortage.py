@@ -8,7 +8,6 @@ import os
 import resource
 import subprocess
 import sys
-import threading
 import weakref
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,7 @@ import trimesh
 
 import sdfcli
 import shapes
-from sdfcli.batch import job
-from sdfcli.batch.messages import Settings, failure
+from sdfcli.batch.messages import failure
 from sdfcli.errors import InputError, OutOfMemoryError
 from sdfcli.field import store
 from sdfcli.mesh import load as mesh
@@ -229,27 +227,6 @@ except OutOfMemoryError as error: print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=600)
     assert done.stdout.startswith("importing h5py takes about 8 MB of memory")
-
-
-def test_a_library_that_cannot_be_imported_beside_a_build_is_no_traceback(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried, told = [], []
-
-    def fails(spare: int) -> None:
-        tried.append(spare > 0)
-        raise MemoryError
-
-    monkeypatch.setattr(job, "import_h5py", fails)
-    monkeypatch.setattr(threading, "excepthook", told.append)
-    path = tmp_path / "ball.stl"
-    trimesh.Trimesh(*shapes.icosphere(1)).export(path)
-    settings, before = Settings(parameters={"depth": 3, "tolerance": 0.1}, device="cpu"), set(threading.enumerate())
-    assert job.build_into(str(path), str(tmp_path / "ball.h5"), settings)["status"] == "ok"
-    for thread in set(threading.enumerate()) - before:
-        if not (thread.daemon or thread.name.startswith("sdfcli")):  # which stay
-            thread.join()
-    assert (tried, told) == ([True], [])
 
 
 @pytest.mark.parametrize("free", [8 * MB, 30 * MB, 60 * MB])

@@ -20,7 +20,7 @@ from sdfcli.sequence.frames import FrameArray, FrameFiles
 from sdfcli.sequence.parts import Parts, part_key
 from sdfcli.sequence.workers import build_rows
 from sdfcli.sign.choice import choose_sign
-from sequences import bending
+from sequences import bending, sequence_build
 
 COARSE = {"tolerance": 0.01}
 
@@ -71,7 +71,7 @@ SHAPES: dict[str, shapes.Shape] = {
 def test_each_frame_is_a_lone_build(name: str, octree: str) -> None:
     frames = frames_of(SHAPES[name])
     parameters = {**COARSE, "octree": octree, "depth": 5}
-    build = SequenceBuild(frames, device="cpu", **parameters)
+    build = sequence_build(frames, device="cpu", **parameters)
     fields = [frame.build() for frame in build]
     cold = list(build_sequence(frames, device="cpu", cold=True, **parameters))
     for source, field, other in zip(frames, fields, cold, strict=True):
@@ -120,10 +120,10 @@ def test_motion_and_coherence() -> None:
     sphere = BALL
     moved = sphere[0] + np.array([0, 0.25, 0]), sphere[1]
     frames = [sphere, moved, sphere, shapes.octahedron(), sphere]
-    made = list(SequenceBuild(frames, device="cpu", **COARSE))
+    made = list(sequence_build(frames, device="cpu", **COARSE))
     assert [frame.motion and pytest.approx(frame.motion) for frame in made] == [None, 0.25, 0.25, None, None]
     assert [frame.coherent for frame in made] == [False, True, True, False, False]
-    cold = list(SequenceBuild(frames, device="cpu", cold=True, **COARSE))
+    cold = list(sequence_build(frames, device="cpu", cold=True, **COARSE))
     assert [frame.motion for frame in cold] == [frame.motion for frame in made]
     assert not any(frame.coherent for frame in cold)
     assert [frame.sha256 for frame in made] == [load_mesh(frame).sha256 for frame in frames]
@@ -131,12 +131,12 @@ def test_motion_and_coherence() -> None:
 
 def test_the_domain_and_the_unit_are_those_of_all_frames() -> None:
     sphere = shapes.icosphere(1)
-    build = SequenceBuild([sphere, (sphere[0] + np.array([3, 0, 0]), sphere[1])], device="cpu", **COARSE)
+    build = sequence_build([sphere, (sphere[0] + np.array([3, 0, 0]), sphere[1])], device="cpu", **COARSE)
     low, high = sphere[0].min(axis=0), sphere[0].max(axis=0) + np.array([3, 0, 0])
     assert build.unit == pytest.approx(np.linalg.norm(high - low))
     assert (build.domain.origin < low).all()
     assert (build.domain.origin + build.domain.length > high).all()
-    given = SequenceBuild([sphere], device="cpu", domain=(-2, -2, -2, 8), unit=5, **COARSE)
+    given = sequence_build([sphere], device="cpu", domain=(-2, -2, -2, 8), unit=5, **COARSE)
     field = next(iter(given)).build()
     assert (field.domain.length, field.unit) == (8, 5)
     assert field.info["parameters"]["domain"] == [-2, -2, -2, 8]
@@ -198,7 +198,7 @@ def in_files(folder: Path, frames: list[shapes.Shape]) -> FrameArray:
 @pytest.mark.parametrize("query", ["fast", "cct"])
 def test_processes_make_the_same_parts(tmp_path: Path, query: str) -> None:
     frames = in_files(tmp_path, bending(BALL, 11))
-    build = SequenceBuild(frames, device="cpu", query=query, **COARSE)
+    build = sequence_build(frames, device="cpu", query=query, **COARSE)
     found = []
     for jobs in (1, 2, 3):
         folder = tmp_path / str(jobs)
@@ -215,11 +215,11 @@ def test_processes_make_the_same_parts(tmp_path: Path, query: str) -> None:
 def test_the_first_frame_that_fails_ends_the_sequence(tmp_path: Path) -> None:
     files = [str(shapes_file(tmp_path / f"{k}.obj")) for k in range(6)]
     Path(files[4]).write_text("v 0 0 0\n")
-    build = SequenceBuild(FrameFiles(files[:4]), device="cpu", **COARSE)
+    build = sequence_build(FrameFiles(files[:4]), device="cpu", **COARSE)
     rows = build_rows(build, None, 2)
     assert len(list(rows)) == 4
     broken = FrameFiles(files)
-    build = SequenceBuild(broken, device="cpu", domain=(-2, -2, -2, 4), unit=1, **COARSE)
+    build = sequence_build(broken, device="cpu", domain=(-2, -2, -2, 4), unit=1, **COARSE)
     rows = build_rows(build, None, 2)
     with pytest.raises(sdfcli.errors.SdfError, match=r"4\.obj: no faces") as caught:
         list(rows)
@@ -237,7 +237,7 @@ def test_a_process_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     from sdfcli.sequence import workers
 
     frames = in_files(tmp_path, bending(BALL, 40))
-    build = SequenceBuild(frames, device="cpu", **COARSE)
+    build = sequence_build(frames, device="cpu", **COARSE)
     started = []
     real = workers.Child
 
@@ -264,7 +264,7 @@ def test_abandoned_rows_end_the_processes(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(
         workers, "Child", lambda *words, real=workers.Child: started.append(real(*words)) or started[-1]
     )
-    rows = build_rows(SequenceBuild(frames, device="cpu", **COARSE), None, 2)
+    rows = build_rows(sequence_build(frames, device="cpu", **COARSE), None, 2)
     assert [row["index"] for row in itertools.islice(rows, 2)] == [0, 1]
     rows.close()
     assert len(started) == 2

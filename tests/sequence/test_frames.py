@@ -13,7 +13,6 @@ import sequences
 import shapes
 from sdfcli.errors import InputError, SdfError, UsageError
 from sdfcli.mesh.load import load_mesh
-from sdfcli.sequence.build import SequenceBuild
 from sdfcli.sequence.frames import find_frames, frame_times, natural, of_json
 
 FRAMES = sequences.bending(shapes.torus(8, 6), 5)
@@ -60,7 +59,7 @@ def test_an_array_with_the_faces_of_a_mesh(folder: Path, array: Path) -> None:
         mesh = load_mesh(found[k])
         assert np.array_equal(mesh.vertices, FRAMES[k][0])
         assert np.array_equal(mesh.faces, FRAMES[k][1])
-    build = SequenceBuild(found, device="cpu", depth=3, tolerance=0.05)
+    build = sequences.sequence_build(found, device="cpu", depth=3, tolerance=0.05)
     assert [frame.motion is None for frame in build] == [True, *[False] * 4]
     with pytest.raises(InputError, match=r"^frame 2: .*walk\.npy: vertex 7 is not finite"):
         damaged(array, (2, 7, 0), np.nan, str(folder / "frame8.ply"))
@@ -70,7 +69,7 @@ def damaged(array: Path, place: tuple[int, ...], value: float, mesh: str) -> Non
     content = np.load(array)
     content[place] = value
     np.save(array, content)
-    SequenceBuild(find_frames([str(array)], mesh), device="cpu")
+    sequences.sequence_build(find_frames([str(array)], mesh), device="cpu")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])

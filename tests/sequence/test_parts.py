@@ -31,7 +31,7 @@ TIMES = frame_times(len(FRAMES), 24, None)
 def save(path: Path, build: SequenceBuild | None = None, resume: bool = False, force: bool = False) -> list[Any]:
     rows: list[Any] = []
     with parts_folder(path, resume, force) as folder:
-        save_sequence(build or SequenceBuild(FRAMES, **SMALL), TIMES, path, folder, force, rows.append)
+        save_sequence(build or sequences.sequence_build(FRAMES, **SMALL), TIMES, path, folder, force, rows.append)
     return rows
 
 
@@ -52,8 +52,8 @@ class StopsAt:
 
 def interrupted(path: Path, index: int) -> Path:
     """The folder of the parts of a sequence whose frame `index` was interrupted."""
-    whole = SequenceBuild(FRAMES, **SMALL)
-    stopped = SequenceBuild(StopsAt(index), **{**whole.params.__dict__, "device": "cpu"})
+    whole = sequences.sequence_build(FRAMES, **SMALL)
+    stopped = sequences.sequence_build(StopsAt(index), **{**whole.params.__dict__, "device": "cpu"})
     with pytest.raises(KeyboardInterrupt):
         save(path, stopped)
     assert not path.exists()
@@ -271,16 +271,20 @@ def test_parts_of_other_parameters_or_meshes(tmp_path: Path) -> None:
     path = tmp_path / "anim.h5"
     interrupted(path, 3)
     moved = [(vertices * 0.99, faces) for vertices, faces in FRAMES]
-    own = SequenceBuild(FRAMES, **SMALL).params
+    own = sequences.sequence_build(FRAMES, **SMALL).params
     for frames, options, kept in ((FRAMES, {"depth": 2}, 0), ([FRAMES[0], moved[1], FRAMES[2], FRAMES[3]], {}, 2)):
-        build = SequenceBuild(frames, **{**own.__dict__, "device": "cpu", **options})
+        build = sequences.sequence_build(frames, **{**own.__dict__, "device": "cpu", **options})
         with parts_folder(path, True, False) as folder:
             parts = Parts(folder, part_key(build))
             found = [parts.find(frame) for frame in build]
             assert sum(each is not None for each in found) == kept
             if kept:  # the motion is that from the frame before as it is now
                 assert found[2] is not None
-                assert found[2]["motion"] == list(build)[2].motion != list(SequenceBuild(FRAMES, **SMALL))[2].motion
+                assert (
+                    found[2]["motion"]
+                    == list(build)[2].motion
+                    != list(sequences.sequence_build(FRAMES, **SMALL))[2].motion
+                )
             left = sorted(os.listdir(folder))
         assert left == [f"{k:06d}.part" for k in range(3)]
         interrupted(path, 3)

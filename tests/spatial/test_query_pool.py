@@ -139,7 +139,7 @@ def test_workers_that_share_a_mesh_are_killed(torus: Path) -> None:
     from sdfcli.batch import cluster
 
     plain = sdfcli.build(torus, device="cpu", tolerance=1e-3)
-    plan = Plan([Settings({}, device="cpu", threads=1)], 1)
+    plan = Plan([Settings(device="cpu", threads=1)], 1)
     answered = []
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as local,

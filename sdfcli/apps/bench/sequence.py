@@ -19,6 +19,7 @@ from sdfcli.extract.marching_cubes import Surface
 from sdfcli.extract.mesh_file import write_ply
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Mesh
+from sdfcli.params import BuildOptions, BuildParams
 from sdfcli.runtime.libraries import import_trimesh
 from sdfcli.runtime.parts import parts_folder
 from sdfcli.runtime.processes import python
@@ -85,9 +86,10 @@ def compare(
         files = _write_frames(mesh, frames, Path(folder, "frames"))
         runs: dict[tuple[str, str, bool], list[Row]] = {}
         for turn in range(repeat):
-            for octree, options in (("adaptive", {}), ("bvh", {"depth": depth})):
-                given = {"octree": octree, **options, "device": device, "threads": threads}
-                for way, file, run in _ways(files, given, Path(folder, f"{octree}{turn}")):
+            for octree, of_octree in (("adaptive", {}), ("bvh", {"depth": depth})):
+                parameters = {"octree": octree, **of_octree}
+                out = Path(folder, f"{octree}{turn}")
+                for way, file, run in _ways(files, parameters, BuildOptions(device, threads), out):
                     if progress:
                         progress(f"{octree}, {way}{'' if file else ', without a file'}")
                     start = time.perf_counter()
@@ -113,12 +115,14 @@ Way = tuple[str, bool, Callable[[], list[float]]]
 """Method name, whether it writes files, and the run, which returns each frame's end by time.perf_counter."""
 
 
-def _ways(files: FrameFiles, options: dict[str, Any], out: Path) -> Iterator[Way]:
+def _ways(files: FrameFiles, parameters: dict[str, Any], options: BuildOptions, out: Path) -> Iterator[Way]:
     """Build methods for one octree. Their outputs are folders with the prefix `out`."""
-    known = SequenceBuild(files, **options)  # domain and unit shared by all methods
+    params = BuildParams(**parameters)
+    known = SequenceBuild(files, params, options)  # domain and unit shared by all methods
     (x, y, z), length = known.domain.origin, known.domain.length
     words = ["--domain", ",".join(repr(float(part)) for part in (x, y, z, length)), "--unit", repr(known.unit)]
-    words += [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
+    given = {**parameters, "device": options.device, "threads": options.threads}
+    words += [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
     single, batch = Path(f"{out}-single"), Path(f"{out}-batch")
     single.mkdir()
 
@@ -129,8 +133,9 @@ def _ways(files: FrameFiles, options: dict[str, Any], out: Path) -> Iterator[Way
     yield WAYS[0], True, each
     yield WAYS[1], True, partial(_build, *files.files, "-o", f"{batch}/", *words)
     for way, cold in ((WAYS[2], True), (WAYS[3], False)):
-        yield way, True, partial(_save, files, {**options, "cold": cold}, Path(f"{out}-{cold}.h5"))
-        yield way, False, partial(_drop, files, {**options, "cold": cold})
+        make = partial(SequenceBuild, files, params, options, cold)
+        yield way, True, partial(_save, make, Path(f"{out}-{cold}.h5"))
+        yield way, False, partial(_drop, make)
 
 
 def _build(*words: str) -> list[float]:
@@ -146,15 +151,15 @@ def _build(*words: str) -> list[float]:
     return ends
 
 
-def _save(files: FrameFiles, options: dict[str, Any], path: Path) -> list[float]:
-    build = SequenceBuild(files, **options)
+def _save(make: Callable[[], SequenceBuild], path: Path) -> list[float]:
+    build = make()
     ends: list[float] = []
     with parts_folder(path, resume=False, force=False) as folder:
         save_sequence(
-            build, np.arange(len(files)) / 24, path, folder, False, lambda _: ends.append(time.perf_counter())
+            build, np.arange(len(build)) / 24, path, folder, False, lambda _: ends.append(time.perf_counter())
         )
     return ends
 
 
-def _drop(files: FrameFiles, options: dict[str, Any]) -> list[float]:
-    return [time.perf_counter() for _ in build_rows(SequenceBuild(files, **options), None)]
+def _drop(make: Callable[[], SequenceBuild]) -> list[float]:
+    return [time.perf_counter() for _ in build_rows(make(), None)]

@@ -62,7 +62,9 @@ class Workload:
         backend, on_octree = self.backend, self.kind in OCTREES
         stages = Stages()
         _ = self.mesh.on_device
-        scene = Scene(backend, self.mesh, self.choice, query, lean=on_octree, signer=self.signer, stages=stages)
+        scene = Scene(
+            backend, self.mesh, self.choice, query, trees_dominate=on_octree, signer=self.signer, stages=stages
+        )
         if on_octree:
             order = scene.order
             with stages("octree", backend):

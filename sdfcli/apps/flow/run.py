@@ -22,6 +22,7 @@ from sdfcli.errors import CheckFailedError, InputError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.stated_error import StatedError, is_unsigned
 from sdfcli.field.store import load
+from sdfcli.runtime.signature import takes
 
 SHARPEST = 10
 """Minimum spacing, in the field's stated errors."""
@@ -86,6 +87,32 @@ class State:
         return len(self.number)
 
 
+@dataclass(frozen=True)
+class FlowOptions:
+    """Options of a flow.
+
+    Attributes:
+        inside: put the water inside the mesh, not around it.
+        time: in seconds.
+        frames: state count after the first.
+        gravity: (x, y, z), in m/s^2.
+        step: time step, in seconds; by default sound travels 0.55 spacings per step, at ten times the speed after
+            a fall from the box's top to the domain's ground. Divided so that frames have integer step counts.
+        layout: `compact`, `bucket` or `index`: particle order in memory.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        threads: CPU thread count; default: all CPUs available to the process.
+    """
+
+    inside: bool = False
+    time: float = 2.0
+    frames: int = 100
+    gravity: tuple[float, float, float] = GRAVITY
+    step: float | None = None
+    layout: str = "compact"
+    device: str = "auto"
+    threads: int | None = None
+
+
 class Flow:
     """Prepared flow; see `flow`.
 
@@ -94,29 +121,17 @@ class Flow:
     per_frame  time steps per frame.
     """
 
-    def __init__(
-        self,
-        field: Field | None,
-        start: Start,
-        fluid: Fluid,
-        *,
-        frames: int,
-        per_frame: int,
-        inside: bool = False,
-        layout: str = "compact",
-        device: str = "auto",
-        threads: int | None = None,
-    ) -> None:
-        check_layout(layout)
-        self.start, self.fluid, self.frames, self.per_frame = start, fluid, frames, per_frame
-        self._layout, self._room = layout, ROOM
-        self.backend = select_backend(device, threads)
+    def __init__(self, field: Field | None, start: Start, fluid: Fluid, per_frame: int, options: FlowOptions) -> None:
+        check_layout(options.layout)
+        self.start, self.fluid, self.frames, self.per_frame = start, fluid, options.frames, per_frame
+        self._layout, self._room = options.layout, ROOM
+        self.backend = select_backend(options.device, options.threads)
         size = start.high - start.low
         with self.backend.active():
             self.wall = (
                 None
                 if field is None
-                else FieldWall(self.backend, field, inside, np.zeros(3), size, start.low, fluid.spacing)
+                else FieldWall(self.backend, field, options.inside, np.zeros(3), size, start.low, fluid.spacing)
             )
             self.grid = (
                 Grid.over(np.zeros(3), size, fluid.reach, WIDER_FOR_FALLS)
@@ -220,38 +235,41 @@ class Flow:
         return replace(state, clearance=clearance, energy=energy)
 
 
-def prepare(
-    source: Field | str | Path,
-    fill_box: tuple[float, float, float, float, float, float],
-    spacing: float,
-    *,
-    inside: bool = False,
-    time: float = 2.0,
-    frames: int = 100,
-    gravity: tuple[float, float, float] = GRAVITY,
-    step: float | None = None,
-    layout: str = "compact",
-    device: str = "auto",
-    threads: int | None = None,
-) -> Flow:
+def prepare(source: Field | str | Path, fill: tuple[float, ...], spacing: float, options: FlowOptions) -> Flow:
     """Prepares a flow; see `flow`."""
     field = load(source) if isinstance(source, str | Path) else source
-    if len(fill_box) != 6 or len(gravity) != 3:
+    time, frames, gravity, step = options.time, options.frames, options.gravity, options.step
+    if len(fill) != 6 or len(gravity) != 3:
         raise UsageError("use six numbers for the fill box, and three for gravity")
-    numbers = [*fill_box, spacing, time, *gravity, *([] if step is None else [step])]
-    if not all(map(math.isfinite, numbers)):
+    if not all(map(math.isfinite, [*fill, spacing, time, *gravity, *([] if step is None else [step])])):
         raise UsageError("the fill box, spacing, times and gravity must be finite numbers")
     if not (spacing > 0 and time > 0 and frames >= 1):
         raise UsageError("use a spacing, a time and a number of frames above 0")
-    box = np.array(fill_box, np.float64).reshape(2, 3)
+    box = np.array(fill, np.float64).reshape(2, 3)
+    low, high = field.domain.origin, field.domain.origin + field.domain.length
+    _check_box(box, low, high)
+    _check_field(field, spacing)
+    fall = math.hypot(*gravity)
+    height = _height(box, low, high, gravity) if fall else float((box[1] - box[0]).max())
+    sound = MACH * math.sqrt((fall or 1.0) * height)
+    per_frame = _steps_per_frame(options, COURANT * spacing / sound)
+    fluid = Fluid(spacing, sound, time / frames / per_frame, gravity)
+    return Flow(field, cases.fill(box, low, high, spacing), fluid, per_frame, options)
+
+
+def _check_box(box: Arrays, low: Arrays, high: Arrays) -> None:
+    """Raises UsageError unless the corners (2, 3) of the box to fill are in order, and in the domain."""
     if not (box[0] < box[1]).all():
         raise UsageError("--fill: the first corner must be the lower one, of all three coordinates")
-    low, high = field.domain.origin, field.domain.origin + field.domain.length
     if (box[0] < low).any() or (box[1] > high).any():
         raise UsageError(
             f"--fill: the box leaves the field's domain, {_corner(low)} to {_corner(high)}, beyond which distances are "
             "bounds; use a smaller box, or build the field with a larger --domain"
         )
+
+
+def _check_field(field: Field, spacing: float) -> None:
+    """Raises InputError for a field without an inside, UsageError for a spacing that does not suit it."""
     if is_unsigned(field):
         raise InputError("the field has no signs, so it has no inside; build it from a closed mesh")
     if field.info.get("jump_leaves"):
@@ -267,48 +285,27 @@ def prepare(
         )
     if spacing > field.domain.length:
         raise UsageError(f"--spacing {spacing:g}: larger than the field's domain, {field.domain.length:g}")
-    fall = math.hypot(*gravity)
-    height = _height(box, low, high, gravity) if fall else float((box[1] - box[0]).max())
-    sound = MACH * math.sqrt((fall or 1.0) * height)
-    longest = COURANT * spacing / sound
+
+
+def _steps_per_frame(options: FlowOptions, longest: float) -> int:
+    """Time steps per frame, each at most `longest` seconds. Raises UsageError for a longer `step`, or too many."""
+    step = options.step
     if step is not None and not 0 < step <= longest * (1 + 1e-9):
         raise UsageError(f"--step {step:g}: use at most {longest:.3g} s, in which sound goes {COURANT} spacings")
-    steps = time / frames / (step or longest) if longest > 0 else math.inf
+    steps = options.time / options.frames / (step or longest) if longest > 0 else math.inf
     if not steps < MOST_STEPS:
         raise UsageError(f"{steps:.3g} time steps a frame are too many; use less time, more frames or less gravity")
-    per_frame = max(math.ceil(steps * (1 - 1e-12)), 1)
-    fluid = Fluid(spacing, sound, time / frames / per_frame, gravity)
-    start = cases.fill(box, low, high, spacing)
-    return Flow(
-        field,
-        start,
-        fluid,
-        frames=frames,
-        per_frame=per_frame,
-        inside=inside,
-        layout=layout,
-        device=device,
-        threads=threads,
-    )
+    return max(math.ceil(steps * (1 - 1e-12)), 1)
 
 
-def prepare_dam_break(
-    *,
-    time: float = 1.0,
-    frames: int = 100,
-    scale: int = 1,
-    layout: str = "compact",
-    device: str = "auto",
-    threads: int | None = None,
-) -> Flow:
+def prepare_dam_break(options: FlowOptions, scale: int = 1) -> Flow:
     """The paper's case: a dam break between wall particles, without a field. scale: refinement factor."""
-    step = DAM_STEP / scale
+    time, frames, step = options.time, options.frames, DAM_STEP / scale
     steps = time / frames / step
     per_frame = round(steps) if 0 < steps < MOST_STEPS else 0
     if per_frame < 1 or not math.isclose(per_frame * frames * step, time, rel_tol=1e-9):
         raise UsageError(f"--time {time:g}: use a multiple of --frames times {step:g} s, the case's time step")
-    fluid, start = dam_break_fluid(scale), cases.dam_break(scale)
-    return Flow(None, start, fluid, frames=frames, per_frame=per_frame, layout=layout, device=device, threads=threads)
+    return Flow(None, cases.dam_break(scale), dam_break_fluid(scale), per_frame, options)
 
 
 def dam_break_fluid(scale: int) -> Fluid:
@@ -316,19 +313,12 @@ def dam_break_fluid(scale: int) -> Fluid:
     return Fluid(cases.DAM_SPACING / scale, DAM_SOUND, DAM_STEP / scale, (0.0, 0.0, -9.8))
 
 
+@takes(FlowOptions)
 def flow(
     source: Field | str | Path,
     fill: tuple[float, float, float, float, float, float],
     spacing: float,
-    *,
-    inside: bool = False,
-    time: float = 2.0,
-    frames: int = 100,
-    gravity: tuple[float, float, float] = GRAVITY,
-    step: float | None = None,
-    layout: str = "compact",
-    device: str = "auto",
-    threads: int | None = None,
+    **options: Any,
 ) -> Iterator[State]:
     """Yields the states of water around or inside a mesh, frame by frame; the first is at rest.
 
@@ -341,34 +331,14 @@ def flow(
         fill: lower and upper corner of a box, six numbers: filled with water at rest on the right side of the surface,
             at least 0.45 spacings from it.
         spacing: particle spacing, in metres, at least ten times the field's stated error.
-        inside: put the water inside the mesh, not around it.
-        time: in seconds.
-        frames: state count after the first.
-        gravity: (x, y, z), in m/s^2.
-        step: time step, in seconds; by default sound travels 0.55 spacings per step, at ten times the speed after
-            a fall from the box's top to the domain's ground. Divided so that frames have integer step counts.
-        layout: `compact`, `bucket` or `index`: particle order in memory.
-        device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        threads: CPU thread count; default: all CPUs available to the process.
+        options: the options of `FlowOptions`, below.
 
     Raises:
         UsageError: impossible numbers; a box outside the domain; a spacing too fine for the field, a step too long.
         InputError: a field without signs, or with sign jumps at closed holes; no particle fits.
         CheckFailedError: particles are too fast for the time step.
     """
-    return prepare(
-        source,
-        fill,
-        spacing,
-        inside=inside,
-        time=time,
-        frames=frames,
-        gravity=gravity,
-        step=step,
-        layout=layout,
-        device=device,
-        threads=threads,
-    ).states()
+    return prepare(source, fill, spacing, FlowOptions(**options)).states()
 
 
 def _height(box: Arrays, low: Arrays, high: Arrays, gravity: tuple[float, float, float]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,8 +25,9 @@ def built() -> tuple[list[Row], list[set[str]]]:
     hashes: list[set[str]] = []
     ways = sequence._ways
 
-    def watched(files: sequence.FrameFiles, options: dict[str, object], out: Path) -> sequence.Iterator[sequence.Way]:
-        for way, file, run in ways(files, options, out):
+    def watched(files: sequence.FrameFiles, *given: Any) -> sequence.Iterator[sequence.Way]:
+        out = given[-1]
+        for way, file, run in ways(files, *given):
 
             def then(run: Callable[[], list[float]] = run, file: bool = file) -> list[float]:
                 ends, found = run(), set()

@@ -11,7 +11,7 @@ import pytest
 import sdfcli
 import shapes
 from sdfcli.apps.flow.pictures import RADIUS, RAYS, FlowPictures
-from sdfcli.apps.flow.run import Flow, State, prepare, prepare_dam_break
+from sdfcli.apps.flow.run import Flow, FlowOptions, State, prepare, prepare_dam_break
 from sdfcli.backend import Backend, C
 
 Picture = np.ndarray
@@ -25,7 +25,8 @@ def ball() -> sdfcli.Field:
 
 
 def flow_of(ball: sdfcli.Field, inside: bool, device: str = "cpu", threads: int | None = None) -> Flow:
-    return prepare(ball, FILL, 0.25, inside=inside, time=0.1, frames=1, device=device, threads=threads)
+    options = FlowOptions(inside=inside, time=0.1, frames=1, device=device, threads=threads)
+    return prepare(ball, FILL, 0.25, options)
 
 
 def with_places(state: State, position: Any, kind: int = C.FLUID) -> State:
@@ -140,7 +141,7 @@ def test_colours_tell_speeds(ball: sdfcli.Field) -> None:
 
 
 def test_walls_of_particles_are_left_out() -> None:
-    flow = prepare_dam_break(time=0.01, frames=1, device="cpu")
+    flow = prepare_dam_break(FlowOptions(time=0.01, frames=1, device="cpu"))
     first = flow.first()
     pictures = FlowPictures(flow, first, **SIZE)
     whole, walls = pictures.draw(first), pictures.draw(with_places(first, [[0.5, 0.1, 0.3]], C.WALL))

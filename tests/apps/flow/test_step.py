@@ -19,7 +19,7 @@ from sdfcli.apps.flow import cases
 from sdfcli.apps.flow.cases import Start
 from sdfcli.apps.flow.fluid import Fluid, lattice_sums
 from sdfcli.apps.flow.layout import LISTED, ROOM, Grid, ParticleStore
-from sdfcli.apps.flow.run import Flow, State, dam_break_fluid, prepare, prepare_dam_break
+from sdfcli.apps.flow.run import Flow, FlowOptions, State, dam_break_fluid, prepare, prepare_dam_break
 from sdfcli.apps.flow.step import Stepper
 from sdfcli.backend import C, select_backend
 
@@ -41,7 +41,7 @@ def flow_of(start: Water, steps: int, layout: str = "compact", threads: int = 1,
     x, y, z = start.gravity.tolist()
     fluid = Fluid(start.spacing, start.sound, start.dt, (x, y, z))
     at = Start(start.x, kind, start.low, start.high)
-    return Flow(None, at, fluid, frames=1, per_frame=steps, layout=layout, device=device, threads=threads)
+    return Flow(None, at, fluid, steps, FlowOptions(frames=1, layout=layout, device=device, threads=threads))
 
 
 def after(start: Water, steps: int, layout: str = "compact", threads: int = 1, device: str = "cpu") -> State:
@@ -149,7 +149,7 @@ def bits_of_dam_break(layout: str, threads: int | None, device: str) -> list[byt
     near = (whole.position[:, 0] < 0.3) & (whole.position[:, 2] < 0.2)
     start = Start(whole.position[near], whole.kind[near], whole.low, np.array([0.34, 0.26, 1.2]))
     options: dict[str, Any] = {"layout": layout, "device": device, "threads": threads}
-    flow = Flow(None, start, dam_break_fluid(1), frames=1, per_frame=1, **options)
+    flow = Flow(None, start, dam_break_fluid(1), 1, FlowOptions(frames=1, **options))
     first = flow.after(flow.first())
     flow.per_frame = 99
     return [bits(s.number, s.place, s.velocity, s.pressure) for s in (first, flow.after(first))]
@@ -269,7 +269,7 @@ def test_none_and_one(layout: str) -> None:
 
 def test_the_dam_break_is_never_too_fast() -> None:
     """Its splash at the far wall, at 5 m/s and more, is for the buckets of a flow, not for the paper's."""
-    flow = prepare_dam_break()
+    flow = prepare_dam_break(FlowOptions(time=1.0))
     assert flow.grid.farthest / flow.fluid.step > 6
 
 
@@ -309,7 +309,7 @@ def test_rest_between_wall_particles() -> None:
     low = np.full(3, -5 * spacing)
     start = Start(spacing * (nodes[there] + 0.5), kind, low, 0.2 - 2 * low)
     fluid = Fluid(spacing, 14.0, 1 / 640, (0.0, 0.0, -9.8))
-    least, most, off = at_rest(Flow(None, start, fluid, frames=64, per_frame=10, device="cpu"), n)
+    least, most, off = at_rest(Flow(None, start, fluid, 10, FlowOptions(frames=64, device="cpu")), n)
     assert ORACLE_ENERGY[0] <= least
     assert most <= ORACLE_ENERGY[1]
     assert off <= ORACLE_PRESSURE
@@ -319,7 +319,8 @@ def test_rest_between_wall_particles() -> None:
 def rest_between_fields() -> tuple[float, float, float]:
     field = sdfcli.build(shapes.box((0, 0, 0), (0.2, 0.2, 0.3)), device="cpu", tolerance=5e-4)
     box, down = (0, 0, 0, 0.2, 0.2, 0.2), (0, 0, -9.8)
-    return at_rest(prepare(field, box, 0.04, inside=True, time=1, frames=64, gravity=down, device="cpu"), 5)
+    options = FlowOptions(inside=True, time=1, frames=64, gravity=down, device="cpu")
+    return at_rest(prepare(field, box, 0.04, options), 5)
 
 
 def test_rest_between_walls_of_a_field() -> None:
@@ -347,9 +348,10 @@ def test_field_as_wall_of_a_dam_break() -> None:
     docs/internals/particles.md."""
     field = sdfcli.build(shapes.box((-0.01, -0.01, -0.01), (0.99, 0.19, 1.15)), device="cpu", tolerance=5e-4)
     water, fluid = (-0.01, -0.01, -0.01, 0.25, 0.19, 0.51), dam_break_fluid(1)
-    start = prepare(field, water, SPACING, inside=True, time=1, gravity=(0, 0, -9.8), device="cpu").start
-    by_field = Flow(field, start, fluid, frames=1, per_frame=100, inside=True, device="cpu")
-    by_particles = prepare_dam_break(time=0.05, frames=1, device="cpu")
+    options = FlowOptions(inside=True, time=1, frames=1, gravity=(0, 0, -9.8), device="cpu")
+    start = prepare(field, water, SPACING, options).start
+    by_field = Flow(field, start, fluid, 100, options)
+    by_particles = prepare_dam_break(FlowOptions(time=0.05, frames=1, device="cpu"))
     few, many = list(by_field.states())[-1], list(by_particles.states())[-1]
     assert (len(few), len(many)) == (3_380, 19_136)
     assert front(many) > 0.24 + 0.2 * SPACING
@@ -365,7 +367,8 @@ def test_nothing_leaks(inside: bool) -> None:
     box = (*(low + side * np.array([0.02, 0.6, 0.02])), *(low + side * np.array([0.98, 0.9, 0.98])))
     if inside:
         box = (*low, *(low + side))
-    *_, state = prepare(field, box, side / 16, inside=inside, time=0.2, frames=3, device="cpu").states()
+    options = FlowOptions(inside=inside, time=0.2, frames=3, device="cpu")
+    *_, state = prepare(field, box, side / 16, options).states()
     assert state.steps > 100
     assert len(state) > 200
     assert state.lost == state.behind == 0

@@ -12,7 +12,7 @@ import pytest
 import sdfcli
 import shapes
 from sdfcli.apps.flow.fluid import REACH, weight
-from sdfcli.apps.flow.run import prepare
+from sdfcli.apps.flow.run import FlowOptions, flow, prepare
 from sdfcli.apps.flow.wall import CLEARANCE, FINE, SHARE, FieldWall, offsets_within_reach
 from sdfcli.backend import C, select_backend
 from sdfcli.errors import InputError, SdfError, UsageError
@@ -142,29 +142,30 @@ def wall_of_field() -> FieldWall:
 def test_a_box_is_filled_to_its_walls() -> None:
     """Particles half a spacing from a wall are there, whatever rounding and the field's error say."""
     box = (0, 0, 0, 0.65, 0.5, 0.8)
-    flow = prepare(box_field(), box, SPACING, inside=True, time=0.01, frames=1, device="cpu")
+    flow = prepare(box_field(), box, SPACING, FlowOptions(inside=True, time=0.01, frames=1, device="cpu"))
     assert len(flow.first()) == 13 * 10 * 16
 
 
 def test_a_tank_is_filled_to_its_walls() -> None:
     """The domain's own faces are walls, too."""
     field = sdfcli.build(shapes.moved(shapes.octahedron(), 0.1), device="cpu", domain=(-0.3, -0.3, -0.3, 0.6))
-    flow = prepare(field, (-0.3, -0.3, -0.3, 0.3, -0.2, 0.3), 0.02, time=0.01, frames=1, device="cpu")
+    options = FlowOptions(time=0.01, frames=1, device="cpu")
+    flow = prepare(field, (-0.3, -0.3, -0.3, 0.3, -0.2, 0.3), 0.02, options)
     assert len(flow.first()) == 30 * 5 * 30
 
 
-GOOD: dict[str, Any] = {"fill_box": (0.1, 0.1, 0.1, 0.6, 0.4, 0.7), "spacing": SPACING, "inside": True}
+GOOD: dict[str, Any] = {"fill": (0.1, 0.1, 0.1, 0.6, 0.4, 0.7), "spacing": SPACING, "inside": True}
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"fill_box": (-3, 0.1, 0.1, 0.6, 0.4, 0.7)}, "leaves the field's domain"),
-        ({"fill_box": (0.1, 0.1, 0.1, 0.6, 9, 0.7)}, "leaves the field's domain"),
-        ({"fill_box": (0.6, 0.1, 0.1, 0.1, 0.4, 0.7)}, "lower one"),
-        ({"fill_box": (0.1, 0.1, 0.1, 0.1, 0.4, 0.7)}, "lower one"),
-        ({"fill_box": (math.nan, 0.1, 0.1, 0.6, 0.4, 0.7)}, "finite"),
-        ({"fill_box": (0.1, 0.1, 0.1, 0.6, 0.4)}, "six numbers"),
+        ({"fill": (-3, 0.1, 0.1, 0.6, 0.4, 0.7)}, "leaves the field's domain"),
+        ({"fill": (0.1, 0.1, 0.1, 0.6, 9, 0.7)}, "leaves the field's domain"),
+        ({"fill": (0.6, 0.1, 0.1, 0.1, 0.4, 0.7)}, "lower one"),
+        ({"fill": (0.1, 0.1, 0.1, 0.1, 0.4, 0.7)}, "lower one"),
+        ({"fill": (math.nan, 0.1, 0.1, 0.6, 0.4, 0.7)}, "finite"),
+        ({"fill": (0.1, 0.1, 0.1, 0.6, 0.4)}, "six numbers"),
         ({"spacing": 1e-6}, "stated errors"),
         ({"spacing": -1.0}, "above 0"),
         ({"spacing": math.inf}, "finite"),
@@ -182,7 +183,7 @@ GOOD: dict[str, Any] = {"fill_box": (0.1, 0.1, 0.1, 0.6, 0.4, 0.7), "spacing": S
 )
 def test_refusals(change: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says) as caught:
-        prepare(box_field(), **{"time": 0.1, "frames": 1, "device": "cpu", **GOOD, **change})
+        flow(box_field(), **{"time": 0.1, "frames": 1, "device": "cpu", **GOOD, **change})
     assert "\n" not in str(caught.value)
 
 
@@ -191,7 +192,7 @@ def test_refused_fields() -> None:
         field = sdfcli.build(shape, device="cpu", tolerance=2e-3, **more)
         low, high = field.domain.origin, field.domain.origin + field.domain.length
         with pytest.raises(InputError, match=says):
-            prepare(field, (*low, *high), 0.2, inside=False, time=0.1, frames=1, device="cpu")
+            prepare(field, (*low, *high), 0.2, FlowOptions(time=0.1, frames=1, device="cpu"))
 
     vertices, faces = shapes.box((-1, -1, -1), (1, 1, 1))
     refused((vertices, faces), "no signs", sign="none")
@@ -199,10 +200,9 @@ def test_refused_fields() -> None:
 
 
 def test_no_room() -> None:
+    options = FlowOptions(time=0.1, frames=1, device="cpu")
     with pytest.raises(InputError, match="no particle has room"):
-        prepare(
-            box_field(), (0.1, 0.1, 0.1, 0.6, 0.4, 0.7), SPACING, inside=False, time=0.1, frames=1, device="cpu"
-        ).first()
+        prepare(box_field(), (0.1, 0.1, 0.1, 0.6, 0.4, 0.7), SPACING, options).first()
 
 
 def test_too_many_particles_or_nodes() -> None:

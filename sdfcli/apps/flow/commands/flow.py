@@ -19,7 +19,7 @@ from sdfcli.errors import CheckFailedError, InputError, UsageError
 if TYPE_CHECKING:
     from sdfcli.apps.flow.kept import KeptStates
     from sdfcli.apps.flow.pictures import FlowPictures
-    from sdfcli.apps.flow.run import Flow, State
+    from sdfcli.apps.flow.run import Flow, FlowOptions, State
     from sdfcli.field.field import Field
 
 TIME, DAM_TIME = 2.0, 1.0
@@ -161,6 +161,7 @@ def flow(
     given: dict[str, Any] = {"FIELD": file, "--fill": fill, "--spacing": spacing}
     only_with_field = {**given, "--inside": inside or None, "--gravity": gravity, "--step": step}
     check_case(case, given, only_with_field)
+    pull: Any
     box, pull = numbers("--fill", fill, 6), numbers("--gravity", gravity, 3)
     check_ending(output, ".vtkhdf")
     inputs = [] if file is None else [file]
@@ -168,19 +169,11 @@ def flow(
     shown = Shown(output, json, quiet)
     with progress(str(output), quiet or json) as update:
         update("getting ready")
-        field, run = ready(
-            file,
-            box,
-            spacing,
-            pull,
-            inside=inside,
-            time=time,
-            frames=frames,
-            step=step,
-            layout=layout,
-            device=device,
-            threads=threads,
-        )
+        from sdfcli.apps.flow.run import GRAVITY, FlowOptions
+
+        time = time if time is not None else TIME if case is None else DAM_TIME
+        chosen = FlowOptions(inside, time, frames, pull or GRAVITY, step, layout, device, threads)
+        field, run = ready(file, box, spacing, chosen)
         with parts_folder(output, resume, force) as folder:
             try:
                 from sdfcli.apps.flow.kept import KeptStates
@@ -231,30 +224,19 @@ def numbers(option: str, text: str | None, count: int) -> tuple[float, ...] | No
     return found
 
 
-def ready(
-    file: Path | None,
-    box: Any,
-    spacing: Any,
-    gravity: Any,
-    *,
-    inside: bool,
-    time: float | None,
-    step: Any,
-    **given: Any,
-) -> tuple[Field | None, Flow]:
+def ready(file: Path | None, box: Any, spacing: Any, chosen: FlowOptions) -> tuple[Field | None, Flow]:
     """Field, if any, and flow. Raises the Python `flow`'s exceptions."""
-    from sdfcli.apps.flow.run import GRAVITY, prepare, prepare_dam_break
+    from sdfcli.apps.flow.run import prepare, prepare_dam_break
 
     if file is None:
-        return None, prepare_dam_break(time=DAM_TIME if time is None else time, **given)
+        return None, prepare_dam_break(chosen)
     from sdfcli.field.store import is_field, load
     from sdfcli.sequence.file import is_sequence
 
     if is_field(file) and is_sequence(file):
         raise InputError(f"{file}: holds a sequence; use a field, from `sdfcli build`")
     field = load(file)
-    time = TIME if time is None else time
-    return field, prepare(field, box, spacing, inside=inside, time=time, gravity=gravity or GRAVITY, step=step, **given)
+    return field, prepare(field, box, spacing, chosen)
 
 
 class Album:
