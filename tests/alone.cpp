@@ -10,14 +10,14 @@
 extern "C" int lanes;
 int lanes = 0;  // 0: none, 1: plain, 2: avx2, 3: avx512
 
-#define SDF_ENTRY_SIMD(name)                                                                                       \
-    extern "C" __attribute__((weak)) void name##_plain(const name##_args& a, u32 first, u32 last);                 \
-    extern "C" __attribute__((weak)) void name##_avx2(const name##_args& a, u32 first, u32 last);                  \
-    extern "C" __attribute__((weak)) void name##_avx512(const name##_args& a, u32 first, u32 last);                \
-    extern "C" void name(const name##_args* a, int) {                                                              \
-        FlushDenormals mode;                                                                                       \
-        for (u32 i = 0; lanes == 0 && i < a->n; i++) name##_at(*a, i);                                             \
-        if (lanes > 0) (lanes == 1 ? name##_plain : lanes == 2 ? name##_avx2 : name##_avx512)(*a, 0, a->n);        \
+#define SDF_ENTRY_SIMD(name)                                                                                \
+    extern "C" __attribute__((weak)) void name##_plain(const name##_args& a, u32 first, u32 last);          \
+    extern "C" __attribute__((weak)) void name##_avx2(const name##_args& a, u32 first, u32 last);           \
+    extern "C" __attribute__((weak)) void name##_avx512(const name##_args& a, u32 first, u32 last);         \
+    extern "C" void name(const name##_args* a, int) {                                                       \
+        FlushDenormals mode;                                                                                \
+        for (u32 i = 0; lanes == 0 && i < a->n; i++) name##_at(*a, i);                                      \
+        if (lanes > 0) (lanes == 1 ? name##_plain : lanes == 2 ? name##_avx2 : name##_avx512)(*a, 0, a->n); \
     }
 #define SDF_ENTRY_LANES SDF_ENTRY_SIMD
 #define SDF_ENTRY_PLAIN(name)                            \

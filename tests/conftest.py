@@ -70,13 +70,13 @@ def tool(name: str) -> Any:
 
 @pytest.fixture
 def large_mesh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes trees count as a large share of GPU memory, which are then freed, and limits spare visit capacity to its
-    minimum."""
+    """Makes trees count as a large share of GPU memory, which are then freed, and limits an octree's spare capacity to
+    its minimum."""
     from sdfcli import scene
-    from sdfcli.octree import visits
+    from sdfcli.octree import growth
 
     monkeypatch.setattr(scene, "KEPT_SHARE", 1 << 40)
-    monkeypatch.setattr(visits, "MOST_SPARE", visits.SPARE)
+    monkeypatch.setattr(growth, "MOST_SPARE", growth.SPARE)
 
 
 @pytest.fixture(scope="session")

@@ -52,7 +52,7 @@ class Mutant(NamedTuple):
     reason: str = ""
 
 
-VISITS, GRID_SORT = "tests/octree/test_visits.py", "tests/backend/test_grid_sort.py"
+GROWTH, GRID_SORT = "tests/octree/test_growth.py", "tests/backend/test_grid_sort.py"
 PACKETS, INDEX = "tests/spatial/test_packets.py", "tests/spatial/test_index.py"
 ADAPTIVE, HASHES = "tests/octree/test_adaptive.py", "tests/test_hashes.py::test_bits"
 CRITERIA, CAUSES = "tests/octree/test_criteria.py", "tests/octree/test_causes.py"
@@ -135,14 +135,14 @@ MUTANTS = [
         f"{K}/base/grid.h",
         "if (lane == 0) sums[warp] = sum;\n            meet();",
         "if (lane == 0) sums[warp] = sum;",
-        (VISITS,),
+        (GROWTH,),
     ),
     Mutant(
         "scan: no meeting at the end",
         f"{K}/base/grid.h",
         "        meet();\n        return all;",
         "        return all;",
-        (VISITS,),
+        (GROWTH,),
     ),
     Mutant("running sums: last run", f"{K}/base/scan.h", "k < warp; k +=", "k + 1 < warp; k +=", (GRID_SORT,)),
     Mutant(
@@ -174,11 +174,11 @@ MUTANTS = [
         (GRID_SORT,),
     ),
     Mutant(
-        "visits forget the coarsest level",
-        f"{K}/octree/visit.h",
+        "growth forgets the coarsest level",
+        f"{K}/octree/growth.h",
         "t.coarsest = min_of(t.coarsest, t.level);",
         "",
-        (VISITS,),
+        (GROWTH,),
     ),
     # ---- Traversal ----
     Mutant(

@@ -11,6 +11,7 @@ leak detection is off, because the interpreter never frees everything.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -100,10 +101,10 @@ def work() -> None:
     from sdfcli.verify.reference import ExactReference
 
     used: set[str] = set()
-    run = CpuBackend.run
+    run, steps = CpuBackend.run, kernels_of_steps()
 
     def recorded(self: CpuBackend, kernel: str, n: int, **values: Any) -> None:
-        used.add(kernel)
+        used.update({kernel}, steps.get(kernel, ()))
         run(self, kernel, n, **values)
 
     CpuBackend.run = recorded  # type: ignore[method-assign]
@@ -194,6 +195,17 @@ def copies() -> None:
         target[:] = 0
         cpu.run(kernel, -(-size // C.BYTES_PIECE), **given)
         assert target.all()
+
+
+def kernels_of_steps() -> dict[str, list[str]]:
+    """The kernels that a STEPS kernel's header runs, by that kernel."""
+    from sdfcli.backend.headers import headers
+
+    found = {}
+    for text in headers().values():
+        for kernel in re.findall(r"^SDF_KERNEL\((\w+), STEPS", text, re.MULTILINE):
+            found[kernel] = re.findall(r"SDF_EACH\w*\(steps, (\w+)", text)
+    return found
 
 
 def steps_between_kernels(mesh: Any) -> None:

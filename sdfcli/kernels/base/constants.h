@@ -63,7 +63,8 @@ constexpr unsigned SDF_GROWTH_TO_LAUNCH = 6;   // the host launches the recorded
 constexpr unsigned SDF_GROWTH_TO_AFFORD = 7;   // the host decides which sheets the first cells of level `depth` keep
 constexpr unsigned SDF_GROWTH_TO_SAMPLE = 8;   // the host selects the cells whose children are followed
 
-// Kernels that a launch of steps may leave to the host, and bytes for each: its name, then its arguments (base/steps.h).
+// Kernels that a launch of steps may leave to the host, and bytes for each: its name, then its arguments
+// (base/steps.h).
 constexpr unsigned SDF_RECORDS = 2;
 constexpr unsigned SDF_RECORD_BYTES = 512;
 constexpr unsigned SDF_NAME_BYTES = 32;

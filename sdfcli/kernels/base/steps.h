@@ -22,11 +22,11 @@
 
 struct Steps {
     Grid grid;
-    u32 part;       // index of the step: steps of few items start at different blocks, whose caches keep their code
-    bool records;   // whether kernels are left to the host
-    u32 crowd;      // items per warp from which teams' kernels are left to the host
-    u32 recorded;   // kernels of this step
-    u8* record;     // [SDF_RECORDS, SDF_RECORD_BYTES] out: a kernel's name, then its arguments; on the host
+    u32 part;      // index of the step: steps of few items start at different blocks, whose caches keep their code
+    bool records;  // whether kernels are left to the host
+    u32 crowd;     // items per warp from which teams' kernels are left to the host
+    u32 recorded;  // kernels of this step
+    u8* record;    // [SDF_RECORDS, SDF_RECORD_BYTES] out: a kernel's name, then its arguments; on the host
 
     METHOD bool leads() const { return grid.thread == 0; }
     METHOD u32 threads() const { return grid.threads; }
@@ -84,12 +84,11 @@ FN Steps steps_of(u32 i, u32 threads, u32* arrivals, u64* sums) {
 #define SDF_EACH(steps, kernel, args) (steps).run(#kernel, args, [&](u32 i) { kernel##_at(args, i); })
 #define SDF_EACH_MARKED(steps, kernel, args, skips) \
     (steps).run_marked(#kernel, args, skips, [&](u32 i) { kernel##_at(args, i); })
-#define SDF_EACH_TEAM(steps, kernel, args, Memory, function)                                \
-    do {                                                                                    \
-        SDF_SHARED Memory of_warp[SDF_BLOCK_WARPS];                                         \
-        (steps).run_teams(#kernel, args, [&](u32 i) {                                       \
-            function(args, i, of_warp[(steps).warp_of_block()], (steps).warp());            \
-        });                                                                                 \
+#define SDF_EACH_TEAM(steps, kernel, args, Memory, function)                                                    \
+    do {                                                                                                        \
+        SDF_SHARED Memory of_warp[SDF_BLOCK_WARPS];                                                             \
+        (steps).run_teams(#kernel, args,                                                                        \
+                          [&](u32 i) { function(args, i, of_warp[(steps).warp_of_block()], (steps).warp()); }); \
     } while (0)
 
 #endif

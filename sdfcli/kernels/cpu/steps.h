@@ -43,9 +43,7 @@ struct Steps {
         return all;
     }
 };
-static Steps steps_of(u32 threads, u32, u32*, u64* sums) {
-    return {(int)threads, sums, 0, 0, 0, false, nullptr};
-}
+static Steps steps_of(u32 threads, u32, u32*, u64* sums) { return {(int)threads, sums, 0, 0, 0, false, nullptr}; }
 
 #define SDF_EACH(steps, kernel, args) kernel(&(args), (steps).threads)
 #define SDF_EACH_MARKED(steps, kernel, args, skips) SDF_EACH(steps, kernel, args)

@@ -10,25 +10,25 @@
 //   NEXT_LEVEL                             takes the coarsest level with requests                  FLAG_CELLS
 //   FLAG_CELLS       cells of `level`      flags the ones to split and to open first, requests     LIST_CELLS
 //                                          splits of coarser neighbours
-//   LIST_CELLS       flags                 lists them                                              OPEN_CELLS, GO_COARSER
-//   GO_COARSER                             splits coarser neighbours first                         FLAG_CELLS, MAKE_CHILDREN
+//   LIST_CELLS       flags                 lists them                                              OPEN_CELLS,
+//   GO_COARSER GO_COARSER                             splits coarser neighbours first FLAG_CELLS, MAKE_CHILDREN
 //   MAKE_CHILDREN    listed cells          creates children on level `at`, links them              CONSIDER_CELLS
 //   CONSIDER_CELLS                         decides who tests the new cells                         SCREEN_CELLS
 //   SCREEN_CELLS     new cells             tests them by their corners                             CHOOSE_SCREENED
-//   CHOOSE_SCREENED  flags                 lists the cells to open and to probe                    PROBE_CENTRES, OPEN_CELLS
-//   PROBE_CENTRES    cells to probe        the centres of a chunk of them                          QUERY_POINTS
-//   TEST_PROBED      a chunk               tests them by the distance there                        PROBE_CENTRES
-//   CHOOSE_PROBED    flags                 lists the cells to open                                 OPEN_CELLS
-//   PEEK_AT_CELLS    new cells             tests closed ones by points of opened neighbours        CHOOSE_PEEKED
-//   CHOOSE_PEEKED    flags                 lists the cells to open                                 OPEN_CELLS
-//   TEST_CELLS       new rows              tests opened cells by their 27 points: requests         GO_UP
-//   GO_UP                                  back to the level above which neighbours were split     MAKE_CHILDREN
+//   CHOOSE_SCREENED  flags                 lists the cells to open and to probe                    PROBE_CENTRES,
+//   OPEN_CELLS PROBE_CENTRES    cells to probe        the centres of a chunk of them QUERY_POINTS TEST_PROBED      a
+//   chunk               tests them by the distance there                        PROBE_CENTRES CHOOSE_PROBED    flags
+//   lists the cells to open                                 OPEN_CELLS PEEK_AT_CELLS    new cells             tests
+//   closed ones by points of opened neighbours        CHOOSE_PEEKED CHOOSE_PEEKED    flags                 lists the
+//   cells to open                                 OPEN_CELLS TEST_CELLS       new rows              tests opened cells
+//   by their 27 points: requests         GO_UP GO_UP                                  back to the level above which
+//   neighbours were split     MAKE_CHILDREN
 //
 //   OPEN_CELLS       cells to open         creates rows, finds the points they own                 COUNT_POINTS
 //   COUNT_POINTS     cells to open         numbers of their points                                 MAKE_POINTS
 //   MAKE_POINTS      a chunk               creates the points                                      QUERY_POINTS
-//   QUERY_POINTS     points                distances and nearest triangles                         SIGN_POINTS, TEST_PROBED
-//   SIGN_POINTS      points                signs: inherited, or by winding numbers                 STORE_POINTS
+//   QUERY_POINTS     points                distances and nearest triangles                         SIGN_POINTS,
+//   TEST_PROBED SIGN_POINTS      points                signs: inherited, or by winding numbers STORE_POINTS
 //   STORE_POINTS     points                signed distances                                        NEXT_CHUNK
 //   NEXT_CHUNK                                                                                     MAKE_POINTS, `then`
 //
@@ -401,11 +401,8 @@ struct Growth {
             .n = count, .first = first, .cells = a.room.list + t.listed, .own = own(t.level), .below = own(t.at)};
         SDF_EACH(steps, sdf_octree_children, children);
         steps.part++;
-        sdf_octree_link_children_args link = {.n = 27 * count,
-                                              .first = first,
-                                              .cells = children.cells,
-                                              .own = children.own,
-                                              .below = children.below};
+        sdf_octree_link_children_args link = {
+            .n = 27 * count, .first = first, .cells = children.cells, .own = children.own, .below = children.below};
         SDF_EACH(steps, sdf_octree_link_children, link);
         steps.meet();
         t.first = cells[t.at];
@@ -638,14 +635,15 @@ struct Growth {
                                          .link = room.link};
         u32 lane = (u32)steps.warp().lane;
         for (u32 pass = 0; pass < 2; pass++) {  // one loop, as the code takes long to compile
-            steps.each((count + SDF_WARP - 1) / SDF_WARP * SDF_WARP, [&](u32 i) {  // whole warps; one thread of each adds
-                if (i < count) sdf_sign_inherit_at(inherit, i);
-                bool asks = pass && !t.ahead && i < count && room.link[i] == 0;
-                u32 all = warp_ballot(asks), place = 0;
-                if (lane == 0 && all) place = atomic_add(room.many, (u32)popcount(all));
-                place = shfl(place, 0) + (u32)popcount(all & ((1u << lane) - 1u));
-                if (asks) room.queried[place] = i;
-            });
+            steps.each((count + SDF_WARP - 1) / SDF_WARP * SDF_WARP,
+                       [&](u32 i) {  // whole warps; one thread of each adds
+                           if (i < count) sdf_sign_inherit_at(inherit, i);
+                           bool asks = pass && !t.ahead && i < count && room.link[i] == 0;
+                           u32 all = warp_ballot(asks), place = 0;
+                           if (lane == 0 && all) place = atomic_add(room.many, (u32)popcount(all));
+                           place = shfl(place, 0) + (u32)popcount(all & ((1u << lane) - 1u));
+                           if (asks) room.queried[place] = i;
+                       });
             steps.meet();
             inherit.before = room.before;
             inherit.inside = room.inside;
@@ -702,18 +700,17 @@ struct Growth {
         const GrowthRoom& room = a.room;
         u32 count = t.asking, older = t.points - count;
         if (winds() && room.many[1]) sum_up(left(), room.many[1]);
-        sdf_octree_measured_args measured = {
-            .n = count,
-            .position = room.position,
-            .slot = room.slot,
-            .distance = room.distance,
-            .inside = room.inside,
-            .winding = room.winding,
-            .normals = a.signs.normals,
-            .triangle = a.points.triangle,
-            .nearest = a.slot + older,
-            .signed_distance = a.signed_distance + older,
-            .gradient = a.gradient ? a.gradient + 3 * (size_t)older : nullptr};
+        sdf_octree_measured_args measured = {.n = count,
+                                             .position = room.position,
+                                             .slot = room.slot,
+                                             .distance = room.distance,
+                                             .inside = room.inside,
+                                             .winding = room.winding,
+                                             .normals = a.signs.normals,
+                                             .triangle = a.points.triangle,
+                                             .nearest = a.slot + older,
+                                             .signed_distance = a.signed_distance + older,
+                                             .gradient = a.gradient ? a.gradient + 3 * (size_t)older : nullptr};
         SDF_EACH(steps, sdf_octree_measured, measured);
         steps.meet();
     }

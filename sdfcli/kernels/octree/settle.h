@@ -36,15 +36,14 @@ SDF_KERNEL(sdf_octree_settle, STEPS, i) {
         const LevelEntry *own = level + k, *below = own + 1;
         u32 cells = number_on(a.octree, k + 1, &LevelEntry::cells, a.cells);
         if (cells == 0) break;  // finer levels have none, either
-        sdf_octree_constrain_args constrain = {
-            .n = cells / 8,
-            .own = own->own,
-            .above = own[-1].own,
-            .below = below->own,
-            .stale_below = k + 2 < levels ? below[1].own.stale : nullptr,
-            .distance = a.points.distance,
-            .value = a.value,
-            .hanging = a.hanging};
+        sdf_octree_constrain_args constrain = {.n = cells / 8,
+                                               .own = own->own,
+                                               .above = own[-1].own,
+                                               .below = below->own,
+                                               .stale_below = k + 2 < levels ? below[1].own.stale : nullptr,
+                                               .distance = a.points.distance,
+                                               .value = a.value,
+                                               .hanging = a.hanging};
         SDF_EACH(steps, sdf_octree_constrain, constrain);
         steps.meet();
     }
