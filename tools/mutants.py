@@ -129,7 +129,7 @@ MUTANTS = [
         (HASHES,),
     ),
     # ---- GPU thread cooperation ----
-    Mutant("scan: sums before", f"{K}/base/grid.h", "if (k < warp) before += sums[k];", "", (VISITS,)),
+    Mutant("scan: sums before", f"{K}/base/grid.h", "if (k < warp) before += sums[k];", "", (GROWTH,)),
     Mutant(
         "scan: no meeting",
         f"{K}/base/grid.h",

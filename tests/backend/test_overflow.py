@@ -181,7 +181,7 @@ def test_builds_begin_to_overflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(overflow, "LEAST_ROOM", 20 * MB)
     monkeypatch.setattr(scratch, "LEAST", 1 << 14)
     with overflow.overflow(tmp_path):
-        found = sdfcli.build(shape, max_memory=used_memory() + 22 * MB, **parameters)
+        found = sdfcli.build(shape, max_memory=used_memory() + 30 * MB, **parameters)
     assert folders == [tmp_path]
     assert found.content_sha256 == plain.content_sha256
     assert found.info == plain.info

@@ -23,7 +23,7 @@ from sdfcli.batch.messages import Settings
 from sdfcli.batch.pool import Plan
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.octree import visits
+from sdfcli.octree import growth
 from sdfcli.query.helper import DeviceHelper
 from sdfcli.scene import Scene
 from sdfcli.spatial.index import DistanceIndex
@@ -37,7 +37,7 @@ backend = backends.backend
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     for index in (DistanceIndex, PacketIndex):
         monkeypatch.setattr(index, "least_piece", 50)
-    monkeypatch.setattr(visits, "WIDE", 0)  # so that it is not kernels that ask
+    monkeypatch.setattr(growth, "WIDE", 0)  # so that it is not kernels that ask
 
 
 class Counted:
