@@ -160,7 +160,8 @@ def _oriented_alike(found: Repaired) -> Repaired:
         found = replace(found, one_sided=one_sided)
     if not turn.any():
         return replace(found, notes=notes)
-    notes.append(f"{int(turn.sum()):,} faces turned to agree with their neighbours")
+    turned = int(turn.sum())
+    notes.append(f"{turned:,} face{'s' if turned > 1 else ''} turned to agree with their neighbours")
     return replace(found.turned(turn), notes=notes)
 
 
@@ -220,6 +221,8 @@ def _turned_outwards(mesh: Mesh, found: Repaired) -> Repaired:
 def _inverted(found: Repaired, bodies: _Bodies, turn: Bools) -> Repaired:
     """`found` with the chosen bodies (count,) turned."""
     inverted = int((turn & bodies.solid).sum())
+    if not inverted:  # walls alone are turned
+        return found.turned(bodies.faces(turn))
     note = (
         "was oriented inwards, turned"
         if turn.all()
@@ -232,7 +235,7 @@ def _without_walls(mesh: Mesh, found: Repaired, walls: Ints) -> Repaired:
     """`found` without faces (k,) that are walls within a solid after turning. mesh: before repair."""
     left_out = walls if found.left_out is None else np.union1d(walls, found.left_out)
     edges = mesh.connectivity.without(left_out).turned((found.mesh.faces != mesh.faces).any(axis=1))
-    note = f"{len(walls):,} faces between solids not counted"
+    note = f"{len(walls):,} face{'s' if len(walls) > 1 else ''} between solids not counted"
     return replace(found, edges=edges, left_out=left_out, notes=[*found.notes, note])
 
 

@@ -13,12 +13,12 @@ from sdfcli.octree.refine import Criteria
 
 PATIENCE, FARTHEST, MARGINAL = 8, 64, 0.8
 """Rounds of hanging-corner splits before leaves ahead of a wave are split; maximum distance ahead, in leaves; minimum
-error, in tolerances, for a leaf to pass the wave on."""
+error, as a fraction of the allowed error, for a leaf to pass the wave on."""
 
 
 def settle(octree: Octree, criteria: Criteria, coarsest: int) -> list[int]:
     """Sets the field's values: hanging corners interpolate their coarser neighbour's. Requests splits of leaves whose
-    interpolation changes finer neighbours' corners too much; returns their levels. See octree/settle.h.
+    interpolation changes finer neighbours' corners too much; returns their levels. See kernels/octree/settle.h.
 
     coarsest: coarsest level with new splits.
     """

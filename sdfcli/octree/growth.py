@@ -24,7 +24,7 @@ from sdfcli.scene import Scene
 from sdfcli.spatial.packets import PACKETS_FROM, PacketIndex, asking_about
 from sdfcli.spatial.radix_tree import NONE
 
-GRADIENTS, LEAST_SHARE = 1 << 22, 16 * 12
+GRADIENTS, LEAST_BYTES = 1 << 22, 16 * 12
 """Maximum points with stored gradients (12 bytes each) where memory is scarce; minimum bytes of memory per such
 point."""
 SPARE, MOST_SPARE = 1 << 10, 1 << 15
@@ -32,11 +32,17 @@ SPARE, MOST_SPARE = 1 << 10, 1 << 15
 SPARE_BYTES, SPARE_SHARE = 2 * (12 * (8 * 8 + OPENED_SHARE * 148) + OPENED_SHARE * C.OWN_POINTS * 24), 64
 """Bytes per such cell, on twelve levels and in points; together they take at most 1 / SPARE_SHARE of memory, unless at
 the minimum."""
-WIDE, CROWD, SINGLE_PER_WARP, WINDINGS_PER_WARP, WINDINGS_AHEAD = 16, 64, 16, 8, 1
-"""A level's new cells per GPU thread, queries per warp, and winding numbers per warp from which separate launches, with
-more threads, are faster. Launches for points follow each launch and check on the device whether any exist, as the host
-would react too late. WINDINGS_AHEAD: maximum points per two warps for which all winding numbers, needed or not, are
-computed concurrently with distances, by otherwise waiting threads."""
+WIDE = 16
+"""A level's new cells per GPU thread from which the host launches kernels and measures points: more threads then pay
+off."""
+CROWD = 64
+"""Cells per warp from which the host launches kernels that give each cell a warp."""
+SINGLE_PER_WARP, WINDINGS_PER_WARP = 16, 8
+"""Queries and winding numbers per warp from which separate launches are faster. These follow each launch and check on
+the device whether any exist, as the host would react too late."""
+WINDINGS_AHEAD = 1
+"""Maximum points per two warps for which all winding numbers, needed or not, are computed concurrently with distances,
+by otherwise idle threads."""
 MOST_WINDING_WARPS = 1 << 13
 """Maximum warps for winding numbers, whose count the host does not know."""
 MORE_POINTS = 1.1
@@ -49,7 +55,7 @@ NEXT_LEVEL, CONSIDER_CELLS, OPEN_CELLS = range(3)
 REQUEST_COUNTERS = "single", "packets", "windings"
 """Entries of the state with the queried point counts, by answering launch."""
 
-Split = Callable[[int, int], None]
+LevelProgress = Callable[[int, int], None]
 """Called occasionally with the level being split and the cell count."""
 Launch = Callable[[], None]
 """Starts work on the device, or waits for it."""
@@ -100,7 +106,7 @@ class Growth:
             depth=max(limits.depth, limits.thin_depth) if thin else limits.depth,
             capped=scene.signer.caps is not None,
             spare=spare(memory),
-            gradients=GRADIENTS if memory is None else min(GRADIENTS, memory // LEAST_SHARE),
+            gradients=GRADIENTS if memory is None else min(GRADIENTS, memory // LEAST_BYTES),
             most_piece=most_piece(backend, memory),
         )
         self.distances = ExactDistances(scene, self.octree.points)
@@ -116,7 +122,7 @@ class Growth:
         self._record = backend.pinned(C.RECORDS * C.RECORD_BYTES, np.uint8).reshape(C.RECORDS, C.RECORD_BYTES)
         self._record[:, 0] = 0
 
-    def run(self, progress: Split | None = None) -> None:
+    def run(self, progress: LevelProgress | None = None) -> None:
         """Splits cells until no test requests more."""
         self._plant()
         self._grow(progress, step=CONSIDER_CELLS)
@@ -155,7 +161,7 @@ class Growth:
             self.backend.fill(array, value)
         self.backend.fill(families.key, 0)
 
-    def _grow(self, progress: Split | None, **start: int) -> None:
+    def _grow(self, progress: LevelProgress | None, **start: int) -> None:
         """Launches growth until it is done, and does what it stops for. start: entries of its state."""
         octree, distances = self.octree, self.distances
         state = dict.fromkeys(state_names(), 0) | {"points": octree.points.count, "coarsest": self._coarsest} | start
@@ -357,5 +363,6 @@ class Growth:
         if cells > 0:  # some will be split, more opened; many cells are tested by the host's launches
             expected = {"flags": own.cells.room + 8, "listed": cells // 2, "chosen": min(cells // 4, PIECE)}
             wanted = {name: max(most, expected.get(name, 0)) for name, most in wanted.items()}
-        if self._room.reserve(wanted):
-            self._answers = None
+        if self._room.lacks(wanted):
+            self._answers = None  # they hold arrays that are freed here
+            self._room.reserve(wanted)

@@ -16,7 +16,7 @@ from sdfcli.params import SHEET_CELL
 SAFETY = 0.8
 """Tests' share of the tolerance; the rest covers errors between a cell's 27 samples, and hanging corners."""
 JUMP_EDGE = 4.0
-"""Minimum edge, in tolerances, of cells split at a sign jump, as at an open surface's hole."""
+"""Minimum edge, in allowed errors (see SAFETY), of cells split at a sign jump, as at an open surface's hole."""
 
 
 class Criteria:

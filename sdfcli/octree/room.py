@@ -57,12 +57,16 @@ class GrowthRoom:
         """The first entries of arrays."""
         return [self._arrays[name][:count] for name in names]
 
-    def reserve(self, wanted: dict[str, int]) -> bool:
-        """Grows arrays to the requested capacities; the list keeps its entries. Returns whether any array moved."""
+    def lacks(self, wanted: dict[str, int]) -> bool:
+        """Whether a requested capacity exceeds the present one."""
+        return any(most > self.most[kind] for kind, most in wanted.items())
+
+    def reserve(self, wanted: dict[str, int]) -> None:
+        """Grows arrays to the requested capacities; the list keeps its entries."""
         backend, arrays = self._backend, self._arrays
         wanted = {kind: most for kind, most in wanted.items() if most > self.most[kind]}
         if not wanted:
-            return False
+            return
         self.group = None  # it holds arrays that are freed here
         for kind, most in wanted.items():
             had = self.most[kind]
@@ -77,7 +81,6 @@ class GrowthRoom:
             self.most[kind] = min(len(arrays[name]) for name in self._kinds[kind])
         most_of = {f"most_{kind}": most for kind, most in self.most.items()}
         self.group = backend.group("GrowthRoom", **self._fixed, **most_of, **arrays)
-        return True
 
     def queries(self) -> dict[str, Array]:
         """Arrays for queried points and results, named as in `asking_about`."""

@@ -19,8 +19,8 @@ THREADS = 3
 
 
 class Deferred(Generic[T]):
-    """A value computed at most once: by the first `get`, from any thread, or elsewhere from `start` on. Every `get`
-    raises the computation's exception. Anything the computation refers to is released at its end."""
+    """A value computed at most once: by the first `get`, from any thread, or elsewhere from `start` on. If the
+    computation fails, every `get` raises its exception. Anything it refers to is released once it has succeeded."""
 
     def __init__(self, work: Work[T]) -> None:
         self._lock, self._started = Lock(), False

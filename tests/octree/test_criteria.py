@@ -93,7 +93,7 @@ def test_crumbs_beside_a_face_are_found() -> None:
 
 
 def test_leaves_with_errors_at_a_jump_have_the_stated_edge() -> None:
-    """Where an open surface's hole is closed, cells are split down to four tolerances and no further."""
+    """Where an open surface's hole is closed, cells wider than four allowed errors are split, and no others."""
     vertices, faces = shapes.icosphere(2)
     bowl = vertices, faces[vertices[faces].mean(axis=1)[:, 2] < 0.3]
     tolerance = 8e-3

@@ -120,13 +120,13 @@ def test_how_many_share_a_service(told: str, clients: int | None, calls: Path, m
 def test_grids_of_all_processes_fit_together(
     told: str, gpu: CudaBackend, calls: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone = gpu._load("sdf_octree_visit")[2]
+    alone = gpu._load("sdf_octree_grow")[2]
     monkeypatch.setenv(mps.PIPES, str(calls.parent))
     monkeypatch.setenv(mps.CLIENTS, told)
     shared = type(gpu)()
     assert shared.grids == bool(told)
     if told:
-        assert 0 < 5 * shared._load("sdf_octree_visit")[2] <= alone
+        assert 0 < 5 * shared._load("sdf_octree_grow")[2] <= alone
 
 
 def test_no_program(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:

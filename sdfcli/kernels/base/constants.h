@@ -42,7 +42,7 @@ constexpr int SDF_CENTRE = 13;        // index of a cell's centre among its 27 p
 constexpr int SDF_TOP_LEVEL = 6;      // level whose cells form a table (field/sampler.h)
 
 constexpr float SDF_NO_SHEET = 3.402823466e38f;  // thickness where no sheet exists
-constexpr float SDF_SHEET_WIDEST = 8.f;          // in tolerances: wider sheets are treated as ordinary surface
+constexpr float SDF_SHEET_WIDEST = 8.f;          // in allowed errors: wider sheets are treated as ordinary surface
 
 // Gradients with a cosine below this belong to two sides of a sheet, which meet at 37 degrees at most.
 constexpr float SDF_OPPOSED = -0.8f;

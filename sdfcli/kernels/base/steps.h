@@ -5,10 +5,9 @@
 //   Steps          the executor:
 //     each           calls a body for 0 .. n - 1, on all threads
 //     scan           the same with prefix sums
-//     meet           waits until all threads have come here
-//     run_teams      each, with a warp per item
+//     meet           a barrier for all threads
 //   SDF_EACH        runs a kernel as part of a step
-//   SDF_EACH_MARKED  the same for items of which few are marked; skips(k): whether none of the k-th eight is
+//   SDF_EACH_MARKED  the same for items of which few are marked; skips(k): whether none of items 8k to 8k + 7 is
 //   SDF_EACH_TEAM    the same; on a GPU, a warp with shared memory takes each item
 //
 // On a GPU, wide steps run faster as launches of their own, with as many registers as each kernel needs: a step may
@@ -50,7 +49,7 @@ struct Steps {
         else
             each(args.n, body);
     }
-    // Of many items, eight at a time, unless a test skips all of these.
+    // Of many items, a multiple of eight, eight at a time, unless a test skips all of these.
     template <class Args, class Skips, class Body>
     METHOD void run_marked(const char* kernel, const Args& args, const Skips& skips, const Body& body) {
         if (records) return leave_to_host(kernel, args);
@@ -73,7 +72,7 @@ struct Steps {
         u8* to = record + SDF_RECORD_BYTES * recorded++;
         if (!leads()) return;
         for (u32 k = 0; k == 0 || kernel[k - 1]; k++) to[k] = (u8)kernel[k];
-        memcpy(to + SDF_NAME_BYTES, &args, sizeof args);
+        *(Args*)(to + SDF_NAME_BYTES) = args;  // aligned: by bytes, this would take registers from all steps
     }
 };
 // Starts a launch's steps. i, threads: a kernel's index and n; arrivals: [1] 0 at first; sums: null without scans.

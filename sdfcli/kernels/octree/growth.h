@@ -1,4 +1,4 @@
-// An octree's growth: cells are split until no test requests more. One machine of steps, for both executors of
+// An octree's growth: cells are split until no test requests more. One state machine, for both executors of
 // base/steps.h: on a GPU, separate kernels would need about thirty launches and half a dozen waits for counts per split
 // level, most of which split fewer than a hundred cells.
 //
@@ -6,31 +6,30 @@
 // children are screened, opened, measured and tested. Where the host has to act first, the launch ends; the next one
 // resumes with the step in GrowthState.
 //
-//   step             for                   does                                                    then
-//   NEXT_LEVEL                             takes the coarsest level with requests                  FLAG_CELLS
-//   FLAG_CELLS       cells of `level`      flags the ones to split and to open first, requests     LIST_CELLS
-//                                          splits of coarser neighbours
-//   LIST_CELLS       flags                 lists them                                              OPEN_CELLS,
-//   GO_COARSER GO_COARSER                             splits coarser neighbours first FLAG_CELLS, MAKE_CHILDREN
-//   MAKE_CHILDREN    listed cells          creates children on level `at`, links them              CONSIDER_CELLS
-//   CONSIDER_CELLS                         decides who tests the new cells                         SCREEN_CELLS
-//   SCREEN_CELLS     new cells             tests them by their corners                             CHOOSE_SCREENED
-//   CHOOSE_SCREENED  flags                 lists the cells to open and to probe                    PROBE_CENTRES,
-//   OPEN_CELLS PROBE_CENTRES    cells to probe        the centres of a chunk of them QUERY_POINTS TEST_PROBED      a
-//   chunk               tests them by the distance there                        PROBE_CENTRES CHOOSE_PROBED    flags
-//   lists the cells to open                                 OPEN_CELLS PEEK_AT_CELLS    new cells             tests
-//   closed ones by points of opened neighbours        CHOOSE_PEEKED CHOOSE_PEEKED    flags                 lists the
-//   cells to open                                 OPEN_CELLS TEST_CELLS       new rows              tests opened cells
-//   by their 27 points: requests         GO_UP GO_UP                                  back to the level above which
-//   neighbours were split     MAKE_CHILDREN
+//   step             for              does                                             then
+//   NEXT_LEVEL                        takes the coarsest level with requests           FLAG_CELLS
+//   FLAG_CELLS       a level's cells  flags the ones to split, and coarser neighbours  LIST_CELLS
+//   LIST_CELLS       flags            lists the cells to split, and to open first      OPEN_CELLS
+//   GO_COARSER                        splits coarser neighbours first, if any          FLAG_CELLS, MAKE_CHILDREN
+//   MAKE_CHILDREN    listed cells     creates and links their children                 CONSIDER_CELLS
+//   CONSIDER_CELLS                    decides who tests the new cells                  SCREEN_CELLS
+//   SCREEN_CELLS     new cells        tests them by their corners                      CHOOSE_SCREENED
+//   CHOOSE_SCREENED  flags            lists the cells to open and to probe             PROBE_CENTRES, OPEN_CELLS
+//   PROBE_CENTRES    cells to probe   places the centres of a chunk of them            QUERY_POINTS
+//   TEST_PROBED      a chunk          tests them by the distances there                PROBE_CENTRES, CHOOSE_PROBED
+//   CHOOSE_PROBED    flags            lists the cells to open                          OPEN_CELLS
+//   PEEK_AT_CELLS    new cells        tests closed ones by opened neighbours' points   CHOOSE_PEEKED
+//   CHOOSE_PEEKED    flags            lists the cells to open                          OPEN_CELLS
+//   TEST_CELLS       new rows         tests opened cells by their 27 points: requests  GO_UP
+//   GO_UP                             back to the level whose neighbours were split    MAKE_CHILDREN, NEXT_LEVEL
 //
-//   OPEN_CELLS       cells to open         creates rows, finds the points they own                 COUNT_POINTS
-//   COUNT_POINTS     cells to open         numbers of their points                                 MAKE_POINTS
-//   MAKE_POINTS      a chunk               creates the points                                      QUERY_POINTS
-//   QUERY_POINTS     points                distances and nearest triangles                         SIGN_POINTS,
-//   TEST_PROBED SIGN_POINTS      points                signs: inherited, or by winding numbers STORE_POINTS
-//   STORE_POINTS     points                signed distances                                        NEXT_CHUNK
-//   NEXT_CHUNK                                                                                     MAKE_POINTS, `then`
+//   OPEN_CELLS       cells to open    creates rows, finds the points they own          COUNT_POINTS, `then`
+//   COUNT_POINTS     cells to open    numbers their points                             MAKE_POINTS
+//   MAKE_POINTS      a chunk          creates its points                               QUERY_POINTS
+//   QUERY_POINTS     points           distances and nearest triangles                  SIGN_POINTS, TEST_PROBED
+//   SIGN_POINTS      points           signs: inherited, or by winding numbers          STORE_POINTS
+//   STORE_POINTS     points           stores signed distances                          NEXT_CHUNK
+//   NEXT_CHUNK                        goes on with the next chunk                      MAKE_POINTS, `then`
 //
 // INTERFACE
 //   GrowthRoom, GrowthState  memory for a growth; its state between launches
@@ -53,15 +52,15 @@ struct GrowthRoom {
     u32 most_queried;
     u32 most_answered;
     u32 most_flags;
-    u64* sums;        // [8192]
-    u32* list;        // [most_listed] cells to split, level by level
-    u32* chosen;      // [most_chosen] cells to open
-    u32* probed;      // [most_chosen]
-    u32* mask;        // [most_chosen]
-    u32* lent;        // [most_chosen]
-    u32* last;        // [most_chosen]
-    u8* flag;         // [most_flags] one per cell of a level, and up to eight more
-    u32* row;         // [most_queried] and so on: by point of a chunk; later the points to sum up, see left()
+    u64* sums;    // [8192]
+    u32* list;    // [most_listed] cells to split, level by level
+    u32* chosen;  // [most_chosen] cells to open
+    u32* probed;  // [most_chosen]
+    u32* mask;    // [most_chosen]
+    u32* lent;    // [most_chosen]
+    u32* last;    // [most_chosen]
+    u8* flag;     // [most_flags] one per cell of a level, and up to eight more
+    u32* row;     // [most_queried] this and the following: one entry per point; later the points to sum up, see left()
     float* position;  // [most_queried, 3]
     u32* seed;        // [most_queried, seeds]
     float* distance;  // [most_queried]
@@ -342,7 +341,7 @@ struct Growth {
         t.then = then;
         return OPEN_CELLS;
     }
-    // Cells per chunk of new points, of `count` in all: keeps temporary memory a fraction of stored data.
+    // Cells per chunk of new points, for `count` cells: keeps temporary memory a fraction of stored data.
     METHOD u32 chunk_of(u32 count) const {
         return host_measures() ? max_of(a.pieces, min_of(a.most_pieces, count / 8)) : a.pieces;
     }
@@ -582,7 +581,7 @@ struct Growth {
     }
 
     // Computes unsigned distances and nearest triangles of the points at room.position; for few points, all winding
-    // numbers concurrently, although some signs may follow from other points: threads without a point would wait.
+    // numbers concurrently, by otherwise idle threads, although some signs may follow from other points.
     APART void query() {
         const GrowthRoom& room = a.room;
         sdf_distance_single_args query = {.n = SDF_WARP * t.asking,
