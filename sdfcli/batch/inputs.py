@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sdfcli.errors import InputError, UsageError
-from sdfcli.mesh.formats.readers import FORMATS
+from sdfcli.mesh.formats.readers import FORMATS, IS_FIELD
 from sdfcli.params import ENDINGS
 from sdfcli.runtime.files import check_ending
 from sdfcli.runtime.remote import file_name, is_remote
@@ -35,6 +35,8 @@ def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, r
     found = [pair for word in words for pair in _meshes(word, recursive)]
     if not found:
         raise UsageError("no meshes given")
+    if len(found) == 1 and found[0][0].lower().endswith(ENDINGS):
+        raise UsageError(f"{found[0][0]}: {IS_FIELD}")
     single = len(words) == 1 and "-" not in named and not os.path.isdir(words[0])
     names_a_file = single and output is not None and not output.endswith((os.sep, "/"))
     if output is not None and names_a_file and (is_remote(output) or not os.path.isdir(output)):

@@ -127,7 +127,14 @@ def verify(
             )
         )
     elif not quiet:
-        _print_regions(file, found)
+        verdict = "passed" if passed else "FAILED"
+        above = "at most" if passed else "above"
+        unit_text = unit_name(field.info["parameters"])
+        print_table(
+            f"{file}: {verdict}, error {error_text(worst)} of the {unit_text}, {above} {error_text(allowed)}",
+            _rows(found),
+            ("region", "points", "max error", "rms error", "at a jump of the sign"),
+        )
         _print_turned(reference.turned)
         if not same:
             say("note: this is not the mesh that the field was built from")
@@ -146,12 +153,11 @@ def _figures(field: Field, region: RegionErrors) -> Region:
     )
 
 
-def _print_regions(file: Path, found: dict[str, RegionErrors]) -> None:
-    rows = [
+def _rows(found: dict[str, RegionErrors]) -> list[tuple[str, ...]]:
+    return [
         (name, f"{region.samples:,}", error_text(region.largest), error_text(region.rms), f"{region.jumps:,}")
         for name, region in found.items()
     ]
-    print_table(str(file), rows, ("region", "points", "max error", "rms error", "at a jump of the sign"))
 
 
 def _print_turned(turned: list[TurnedShell]) -> None:

@@ -221,6 +221,10 @@ def load(path: str | Path) -> Field:
         with h5py.File(path, "r") as file:
             return read(file)
     except FAULTS as error:
+        from sdfcli.mesh.formats.readers import FORMATS
+
+        if not is_field(path) and path.suffix.lower() in FORMATS:
+            raise InputError(f"{path}: is a mesh, not a field; build its field: sdfcli build {path}") from error
         raise unreadable(path, "not an intact field file", error) from error
 
 

@@ -49,6 +49,7 @@ def test_a_field_holds_what_it_promises(folder: Path) -> None:
 def test_unsigned_fields_are_compared_without_signs(folder: Path) -> None:
     code, output = invoke("verify", folder / "unsigned.h5", "--mesh", folder / "torus.ply", *SAMPLES)
     assert code == 0, output
+    assert output.splitlines()[0].startswith(f"{folder / 'unsigned.h5'}: passed, error 0.00")
 
 
 def test_the_sign_is_that_of_the_faces_that_count(tmp_path: Path) -> None:
@@ -66,7 +67,24 @@ def test_a_tighter_tolerance_fails(folder: Path) -> None:
         "verify", folder / "torus.h5", "--mesh", folder / "torus.ply", "--tolerance", "1e-5", *SAMPLES
     )
     assert code == 6
-    assert "1e-05" in output
+    assert output.startswith(f"{folder / 'torus.h5'}: FAILED, error 0.00")
+    assert output.splitlines()[0].endswith("of the diagonal, above 1e-05")
+
+
+@pytest.mark.parametrize("command", ["info", "extract", "slice", "render", "export"])
+def test_a_mesh_is_not_a_field(folder: Path, command: str) -> None:
+    mesh = folder / "torus.ply"
+    code, output = invoke(command, mesh, *(["x.npz"] if command == "export" else []))
+    assert code == 3
+    assert output == f"sdfcli: {mesh}: is a mesh, not a field; build its field: sdfcli build {mesh}\n"
+
+
+@pytest.mark.parametrize("command", ["build", "check", "bench"])
+def test_a_field_is_not_a_mesh(folder: Path, command: str) -> None:
+    field = folder / "torus.h5"
+    code, output = invoke(command, field)
+    assert code in (2, 3)
+    assert output.startswith(f"sdfcli: {field}: is a field, not a mesh; `sdfcli info` describes it")
 
 
 def test_another_mesh_fails(folder: Path) -> None:

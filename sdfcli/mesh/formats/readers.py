@@ -25,12 +25,14 @@ from sdfcli.mesh.formats.plain import Lines, lines_of, tables_of, trailing_text
 from sdfcli.mesh.formats.ply import read_ply
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.mesh.formats.vtk_xml import read_vtk
+from sdfcli.params import ENDINGS
 from sdfcli.runtime import interrupts
 from sdfcli.runtime.memory import require
 
 PLAIN = (".3mf", ".glb", ".gltf", ".obj", ".off", ".ply", ".stl", ".vtp", ".vtu")
 """File name endings that need no extras."""
 FORMATS = (*PLAIN, *EXTRAS)
+IS_FIELD = "is a field, not a mesh; `sdfcli info` describes it, `sdfcli extract` makes a mesh of it"
 """Supported file name endings."""
 
 READING = {".obj": 4, ".vtp": 6, ".vtu": 6, ".step": 15, ".stp": 15}
@@ -62,6 +64,8 @@ def read_file(path: Path) -> Arrays:
     missing.
     """
     suffix = path.suffix.lower()
+    if suffix in ENDINGS:
+        raise InputError(IS_FIELD)
     if suffix not in FORMATS:
         raise InputError(f"unknown mesh format; use {', '.join(FORMATS)}")
     require(READING.get(suffix, LEAST_READING) * path.stat().st_size, "reading it")

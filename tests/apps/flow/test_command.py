@@ -475,7 +475,7 @@ def test_pictures_that_cannot_be_written(folder: Path) -> None:
         ("holed.h5 FILL --spacing 0.2", 3, "the field's sign jumps in 3 leaves"),
         ("silent.h5 FILL --spacing 0.2", 3, "the field does not state its error"),
         ("moving.h5 FILL --spacing 0.2", 3, "moving.h5: holds a sequence; use a field, from `sdfcli build`"),
-        ("cube.ply FILL --spacing 0.2", 3, "cube.ply: not an intact field file"),
+        ("cube.ply FILL --spacing 0.2", 3, "cube.ply: is a mesh, not a field"),
         ("away.h5 FILL --spacing 0.2", 3, "away.h5: no such file"),
         (". FILL --spacing 0.2", 3, ".: is a folder"),
         ("/dev/null FILL --spacing 0.2", 3, "/dev/null: is not a regular file"),
