@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,7 @@ def work() -> None:
                     sdfcli.render(field, width=32, height=24, **look)
                 with tempfile.TemporaryDirectory() as folder:
                     sdfcli.load(field.save(Path(folder, "field.h5"))).gradient(points)
+                    replace(field).save(Path(folder, "copy.h5"))  # without the build's residuals
             index = sdfcli.MeshDistance(mesh, sign=sign, device="cpu", threads=THREADS)
             all_queries(index)
             index.signed_distance(points)

@@ -65,9 +65,9 @@ def test_what_is_printed_fits_the_schema(
     Draft202012Validator(schema_of(Made)).validate(line)
 
 
-@pytest.mark.parametrize("given", [{}, {"input": "a.ply", "outptu": "b.h5"}, {"input": "a.ply", "output": "b.h5"}])
+@pytest.mark.parametrize("given", [{}, {"input": "a.ply", "outputs": "b.h5"}, {"input": "a.ply", "output": "b.h5"}])
 def test_undeclared_and_missing_keys_are_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match=r"missing or undeclared: (input|outptu|output)$"):
+    with pytest.raises(TypeError, match=r"missing or undeclared: (input|outputs|output)$"):
         made(**given)
 
 

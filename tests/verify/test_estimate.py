@@ -86,7 +86,7 @@ def test_the_process_stays_below_the_limit(tmp_path: Path) -> None:
     limit = 500_000_000
     built, peak = build_within(tmp_path, 5e-5, limit)
     assert not built
-    assert 0.3 * limit < peak < 1.05 * limit
+    assert 0.2 * limit < peak < 1.05 * limit  # a level is refused before its memory is taken
 
 
 @pytest.mark.nightly
