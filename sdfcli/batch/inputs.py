@@ -35,7 +35,7 @@ def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, r
     found = [pair for word in words for pair in _meshes(word, recursive)]
     if not found:
         raise UsageError("no meshes given")
-    if len(found) == 1 and found[0][0].lower().endswith(ENDINGS):
+    if output is None and len(found) == 1 and found[0][0].lower().endswith(ENDINGS):
         raise UsageError(f"{found[0][0]}: {IS_FIELD}")
     single = len(words) == 1 and "-" not in named and not os.path.isdir(words[0])
     names_a_file = single and output is not None and not output.endswith((os.sep, "/"))
