@@ -363,6 +363,6 @@ class Growth:
         if cells > 0:  # some will be split, more opened; many cells are tested by the host's launches
             expected = {"flags": own.cells.room + 8, "listed": cells // 2, "chosen": min(cells // 4, PIECE)}
             wanted = {name: max(most, expected.get(name, 0)) for name, most in wanted.items()}
-        if self._room.lacks(wanted):
+        if self._room.lacking(wanted):
             self._answers = None  # they hold arrays that are freed here
             self._room.reserve(wanted)

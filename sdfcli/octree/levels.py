@@ -14,8 +14,8 @@ from sdfcli.octree.corners import root_keys
 OUTSIDE = C.OUTSIDE
 CLOSED, OPENING, OPENED, JUMP, SPLIT = range(5)
 """Cell states; JUMP: a leaf at a sign jump."""
-PIECE, PIECES = 1 << 15, 8
-"""Minimum cells per chunk of new points, and the maximum number of such chunks before chunks grow."""
+PIECE = 1 << 15
+"""Minimum cells per chunk of new points."""
 OPENED_SHARE = 3
 """Expanded children reserved per split cell."""
 LARGE = 1 << 23
@@ -196,7 +196,8 @@ class Octree:
 
     def piece(self, cells: int) -> int:
         """Cells per chunk of new points, for `cells` cells in all: keeps temporary memory a fraction of stored data."""
-        return max(PIECE, min(self.most_piece, cells // PIECES))
+        piece: int = max(PIECE, min(self.most_piece, cells // C.PIECES))
+        return piece
 
     def add_to_points(self, more: int) -> None:
         """Called before points are added."""

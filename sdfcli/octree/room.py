@@ -57,14 +57,14 @@ class GrowthRoom:
         """The first entries of arrays."""
         return [self._arrays[name][:count] for name in names]
 
-    def lacks(self, wanted: dict[str, int]) -> bool:
-        """Whether a requested capacity exceeds the present one."""
-        return any(most > self.most[kind] for kind, most in wanted.items())
+    def lacking(self, wanted: dict[str, int]) -> dict[str, int]:
+        """The requested capacities that exceed the present ones."""
+        return {kind: most for kind, most in wanted.items() if most > self.most[kind]}
 
     def reserve(self, wanted: dict[str, int]) -> None:
         """Grows arrays to the requested capacities; the list keeps its entries."""
         backend, arrays = self._backend, self._arrays
-        wanted = {kind: most for kind, most in wanted.items() if most > self.most[kind]}
+        wanted = self.lacking(wanted)
         if not wanted:
             return
         self.group = None  # it holds arrays that are freed here

@@ -48,6 +48,7 @@ constexpr float SDF_SHEET_WIDEST = 8.f;          // in allowed errors: wider she
 constexpr float SDF_OPPOSED = -0.8f;
 
 constexpr unsigned SDF_OWN_POINTS = 19;  // maximum number of new points per opened cell
+constexpr unsigned SDF_PIECES = 8;       // minimum number of chunks of new points, where chunks exceed their least size
 
 // Bit of a leaf's byte, next to its Cause (octree/levels.h): left coarse at a jump of the sign.
 constexpr unsigned SDF_CAUSE_JUMP = 0x80u;

@@ -343,7 +343,7 @@ struct Growth {
     }
     // Cells per chunk of new points, for `count` cells: keeps temporary memory a fraction of stored data.
     METHOD u32 chunk_of(u32 count) const {
-        return host_measures() ? max_of(a.pieces, min_of(a.most_pieces, count / 8)) : a.pieces;
+        return host_measures() ? max_of(a.pieces, min_of(a.most_pieces, count / SDF_PIECES)) : a.pieces;
     }
     // Number of points owned by preceding opening cells.
     METHOD u32 before(u32 cell) const { return cell ? a.room.last[cell - 1] : 0; }
