@@ -219,7 +219,7 @@ class Descent:
             bound, keep = xp.empty(len(pose), np.float64), xp.empty(len(pose), np.uint8)
             backend.run("sdf_contact_bound", len(pose), bound=bound, **pairs)
             backend.run("sdf_contact_keep", len(pose), bound=bound, keep=keep, **pairs)
-            (opened,) = backend.compact(keep)
+            opened = backend.compact(keep)
             if height == 0:
                 return self._of_triangles(first, last, posed, pose[opened], node[opened], least, margin)
             if count > 1 and ABREAST * len(opened) > MOST_PAIRS:
