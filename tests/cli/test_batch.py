@@ -25,6 +25,7 @@ import sdfcli
 import shapes
 from commands import reports
 from sdfcli.backend.select import device_names
+from sdfcli.batch import pool
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Settings
 from sdfcli.batch.pool import build_all, plan
@@ -457,6 +458,15 @@ def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(each["exit_code"] == 1 and "no room" in each["error"] for each in outcomes)
 
 
+def test_an_unexpected_error_of_a_worker_ends_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(pool, "Worker", fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        list(build_all([Job("a.ply", "a.h5"), Job("b.ply", "b.h5")], plan(Settings(), ["cpu"], 2, 2), None, False))
+
+
 # ---- Dask ----
 
 
@@ -543,7 +553,7 @@ def test_nobody_else_reaches_a_cluster_on_this_machine(tmp_path: Path, out: Path
 
 def test_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed")
-    from sdfcli.batch import cluster, pool
+    from sdfcli.batch import cluster
 
     monkeypatch.setattr(cluster, "PATIENCE", 0.5)
 
