@@ -18,6 +18,8 @@ from sdfcli.mesh.mesh import OF_DEVICE, Mesh
 from sdfcli.octree import OCTREES
 from sdfcli.octree.grown import Grown, Limits, Progress
 from sdfcli.params import BuildOptions, BuildParams, check_why
+from sdfcli.quality.estimate import memory_limit
+from sdfcli.quality.measure import Facts, Samples, ask, describe, draw_samples, measure
 from sdfcli.query.helper import DeviceHelper
 from sdfcli.query.warm_start import WarmStart
 from sdfcli.runtime.memory import memory_errors
@@ -25,8 +27,6 @@ from sdfcli.runtime.schedule import Deferred, Schedule
 from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
 from sdfcli.spatial.query_pool import Helper, QueryPool
-from sdfcli.verify.estimate import memory_limit
-from sdfcli.verify.measure import Facts, Samples, ask, describe, draw_samples, measure
 
 Helpers = Callable[[Mesh], list[Helper]]
 """Creates helpers that compute a mesh's queries elsewhere; see spatial/query_pool.py."""

@@ -28,7 +28,7 @@ LAYERS = [
     "octree",
     "field",
     "query",
-    "verify",
+    "quality",
     "extract",
     "export pictures",
     "pipeline",

@@ -18,8 +18,8 @@ import sdfcli
 import shapes
 from sdfcli import pipeline
 from sdfcli.backend import Backend
-from sdfcli.verify.estimate import estimate
-from sdfcli.verify.measure import ask, draw_samples
+from sdfcli.quality.estimate import estimate
+from sdfcli.quality.measure import ask, draw_samples
 
 if TYPE_CHECKING:
     from sdfcli.backend.cuda import CudaBackend

@@ -95,11 +95,11 @@ def work() -> None:
     from sdfcli.extract.scan import exclusive_scan_on_host
     from sdfcli.mesh.load import load_mesh
     from sdfcli.params import FORMS, OCTREES, SIGNS
+    from sdfcli.quality import measure
+    from sdfcli.quality.reference import ExactReference
     from sdfcli.sign.winding import WindingSigner
     from sdfcli.spatial.lattice import WindingLattice
     from sdfcli.spatial.shifted_sort import ShiftedSort
-    from sdfcli.verify import measure
-    from sdfcli.verify.reference import ExactReference
 
     used: set[str] = set()
     run, steps = CpuBackend.run, kernels_of_steps()

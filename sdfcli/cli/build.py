@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sdfcli.batch.inputs import Job
     from sdfcli.batch.messages import Outcome, Settings
     from sdfcli.batch.run import BuildRequest
-    from sdfcli.verify.estimate import Estimate
+    from sdfcli.quality.estimate import Estimate
 
 Meshes = Annotated[
     list[str],
@@ -234,8 +234,8 @@ def _estimate_all(jobs: list[Job], settings: Settings, json: bool) -> int:
 
 def _estimate_one(mesh: str, settings: Settings, json: bool, raises: bool) -> int:
     from sdfcli.batch.messages import failure
+    from sdfcli.quality.estimate import estimate_of
     from sdfcli.runtime.remote import local_input, shown
-    from sdfcli.verify.estimate import estimate_of
 
     try:
         with local_input(mesh) as source:

@@ -86,7 +86,7 @@ def memory_limit(size: str | None) -> int | None:
     """Parses --max-memory into bytes, and sets it as this process's limit; None if not given."""
     if size is None:
         return None
-    from sdfcli.verify.estimate import parse_size
+    from sdfcli.quality.estimate import parse_size
 
     limit = parse_size(size)
     memory.bound(limit)

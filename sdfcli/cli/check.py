@@ -78,8 +78,8 @@ def check(
     """
     if require is not None and require not in BARS:
         raise UsageError(f"--require {require}: use {', '.join(BARS)}")
+    from sdfcli.quality.check import check as check_mesh
     from sdfcli.runtime.remote import local_input, shown
-    from sdfcli.verify.check import check as check_mesh
 
     worst = 0
     for mesh in meshes:

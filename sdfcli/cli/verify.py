@@ -16,8 +16,8 @@ from sdfcli.errors import CheckFailedError, InputError, UsageError
 
 if TYPE_CHECKING:
     from sdfcli.field.field import Field
-    from sdfcli.verify.accuracy import RegionErrors
-    from sdfcli.verify.as_given import TurnedShell
+    from sdfcli.quality.accuracy import RegionErrors
+    from sdfcli.quality.as_given import TurnedShell
 
 MOST_TURNED = 5
 """Maximum number of turned shells listed individually, without --json."""
@@ -88,8 +88,8 @@ def verify(
     """
     from sdfcli.backend import select_backend
     from sdfcli.mesh.load import load_mesh
-    from sdfcli.verify.accuracy import errors, sample_points
-    from sdfcli.verify.as_given import GivenMesh
+    from sdfcli.quality.accuracy import errors, sample_points
+    from sdfcli.quality.as_given import GivenMesh
 
     if tolerance is not None and not 0 < tolerance < 1:
         raise UsageError(f"--tolerance {tolerance:g}: use a fraction of the diagonal between 0 and 1")

@@ -19,6 +19,8 @@ from sdfcli.octree import OCTREES
 from sdfcli.octree.grown import Grown, Progress
 from sdfcli.params import BuildOptions, BuildParams
 from sdfcli.pipeline import make_field
+from sdfcli.quality.estimate import memory_limit
+from sdfcli.quality.measure import MEASURED_POINTS, Facts, Samples, draw_samples
 from sdfcli.query.warm_start import WarmStart
 from sdfcli.runtime.memory import memory_errors
 from sdfcli.runtime.schedule import Deferred, Schedule
@@ -27,8 +29,6 @@ from sdfcli.runtime.threads import executor
 from sdfcli.scene import Scene
 from sdfcli.sequence.follow import Follower
 from sdfcli.sign.choice import SignChoice
-from sdfcli.verify.estimate import memory_limit
-from sdfcli.verify.measure import MEASURED_POINTS, Facts, Samples, draw_samples
 
 EVERY = 10
 """Interval of frames with a build's full measurement: error and wall thickness. Frames between are measured less."""

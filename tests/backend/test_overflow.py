@@ -24,8 +24,8 @@ from sdfcli import pipeline
 from sdfcli.backend import Backend, overflow
 from sdfcli.backend.cpu import CpuBackend, scratch
 from sdfcli.errors import OutOfMemoryError
+from sdfcli.quality.measure import draw_samples
 from sdfcli.runtime.memory import used_memory
-from sdfcli.verify.measure import draw_samples
 
 if TYPE_CHECKING:
     from sdfcli.backend.cuda import CudaBackend

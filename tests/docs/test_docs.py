@@ -28,7 +28,7 @@ from sdfcli.cli.app import app
 from sdfcli.cli.registry import COMMANDS, NAMES
 from sdfcli.errors import EXIT_CODES, INTERRUPTED, UNREAD, SdfError
 from sdfcli.params import BuildParams
-from sdfcli.verify.estimate import estimate
+from sdfcli.quality.estimate import estimate
 from test_layers import LAYERS, PACKAGE, sources
 
 COMMAND_PAGES = DOCS / "reference" / "commands"

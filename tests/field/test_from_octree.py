@@ -20,7 +20,7 @@ from sdfcli.backend import Array, Backend
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.verify.measure import draw_samples
+from sdfcli.quality.measure import draw_samples
 
 OPEN = shapes.holed(np.random.default_rng(3), shapes.icosphere(2), 0.1)
 """Some samples lie at jumps of the sign."""

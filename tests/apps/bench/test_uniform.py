@@ -22,8 +22,8 @@ from sdfcli.backend import Backend
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Domain
+from sdfcli.quality.accuracy import sample_points
 from sdfcli.scene import Scene
-from sdfcli.verify.accuracy import sample_points
 
 backend = backends.backend
 

@@ -13,11 +13,11 @@ from sdfcli.mesh.health import Health, count_text
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import FEW_LOST, BuildParams
+from sdfcli.quality.accuracy import sample_points
+from sdfcli.quality.thickness import find_sheets, spots
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import SignChoice
-from sdfcli.verify.accuracy import sample_points
-from sdfcli.verify.thickness import find_sheets, spots
 
 SURE = 0.95
 """Minimum share of points with a certain sign, and of surface not lost, for a better verdict than doubtful."""

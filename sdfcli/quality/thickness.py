@@ -13,8 +13,8 @@ from sdfcli.backend.packed import Packed
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import WIDEST_SHEET, depth_for_sheet
+from sdfcli.quality.accuracy import Places, face_directions, surface_samples
 from sdfcli.query.mesh_distance import FAR, MeshDistance
-from sdfcli.verify.accuracy import Places, face_directions, surface_samples
 
 SAMPLES, SEED = 5_000, 30_000
 HALVINGS = 16

@@ -15,12 +15,19 @@ from sdfcli.mesh.health import Health
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.octree.grown import Grown
 from sdfcli.params import BuildParams
+from sdfcli.quality.accuracy import (
+    MOST_SUSPECTS,
+    Evaluated,
+    RegionErrors,
+    drawn_points,
+    errors_by_region,
+    region_counts,
+)
+from sdfcli.quality.check import mesh_report, verdict
+from sdfcli.quality.thickness import Sheets, find_sides, spots
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.schedule import Deferred
 from sdfcli.scene import Scene
-from sdfcli.verify.accuracy import MOST_SUSPECTS, Evaluated, RegionErrors, drawn_points, errors_by_region, region_counts
-from sdfcli.verify.check import mesh_report, verdict
-from sdfcli.verify.thickness import Sheets, find_sides, spots
 
 MEASURED_POINTS = 30_000
 """Random points for a build's measured error; `verify` uses more."""
