@@ -159,7 +159,7 @@ def work() -> None:
                     index.nearest_triangles(points, k, form)
         small = {"device": "cpu", "threads": THREADS, "depth": 4, "octree": "bvh"}
         for query in "fast", "cct":  # the second uses the previous frame's triangles
-            sdfcli.build(mesh, previous=sdfcli.build(mesh, keep_nearest=True, **small), query=query, **small)
+            sdfcli.build(mesh, previous=sdfcli.build(mesh, nearest=True, **small), query=query, **small)
         exact = ExactReference(mesh.vertices, mesh.faces, CpuBackend(THREADS))
         exact.signed_distance(points)
         compare(mesh, 4, device="cpu", threads=THREADS, samples=300)

@@ -22,8 +22,6 @@ from sdfcli.cli.build_options import (
     Tolerance,
     Unit,
     memory_limit,
-    parse_domain,
-    unit_for,
 )
 from sdfcli.cli.outcomes import FailedBuild, Style, show
 from sdfcli.cli.output import human_bytes, print_error, print_json, print_table, progress
@@ -147,8 +145,18 @@ def build(
     from sdfcli.batch.run import BuildRequest
 
     most = memory_limit(max_memory)
-    unit = unit_for(unit, max_error, tolerance)
-    params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
+    params = BuildParams.of(
+        octree=octree,
+        depth=depth,
+        tolerance=tolerance,
+        band=band,
+        thin=thin,
+        sign=sign,
+        query=query,
+        domain=domain,
+        unit=unit,
+        max_error=max_error,
+    )
     if why:
         check_why(octree)
     if jobs is not None and scheduler not in (None, "local"):

@@ -43,7 +43,7 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
     near, places = turned.domain.to_unit(sample_points(turned, BuildParams.band, SAMPLES, SEED)["band"]), spots(turned)
     confidence, choice = scene.signer.confidence(near), scene.choice
     report, params = mesh_report(mesh.health, choice), BuildParams()
-    found = find_sheets(MeshDistance.of(scene), *places, params.tolerance)
+    found = find_sheets(MeshDistance._of(scene), *places, params.tolerance)
     lost = found.width < params.thin_limit * mesh.diagonal if choice.method != "none" else None
     sheets = found.report(lost, turned)
     return {

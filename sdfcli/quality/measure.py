@@ -101,7 +101,7 @@ class Answers(NamedTuple):
 
 def ask(scene: Scene, drawn: Deferred[Samples], params: BuildParams) -> Answers:
     """Queries the surface at samples."""
-    index, backend, signer, samples = MeshDistance.of(scene), scene.backend, scene.signer, drawn.get()
+    index, backend, signer, samples = MeshDistance._of(scene), scene.backend, scene.signer, drawn.get()
     points, sides = samples.points, None  # all points are queried together
     if samples.spots is not None:
         sides = find_sides(index, *samples.spots, params.tolerance)
@@ -115,7 +115,7 @@ def ask(scene: Scene, drawn: Deferred[Samples], params: BuildParams) -> Answers:
 def measure(field: Field, scene: Scene, asked: Answers, params: BuildParams, grown: Grown) -> Measured:
     """The field's errors against exact distances, and its lost thin walls and gaps. Reads only the field's device
     arrays."""
-    index, mesh, backend = MeshDistance.of(scene), scene.mesh, scene.backend
+    index, mesh, backend = MeshDistance._of(scene), scene.mesh, scene.backend
     samples, _, sides, at, truth = asked
     many, value = len(samples.points), backend.to_host(field.sample(at))
     evaluated = Evaluated(samples.counts, samples.points, truth[:many], value[:many])

@@ -118,8 +118,8 @@ class _Touching:
     """Balls tangent to a surface, on a device; see kernels/verify/thickness.h."""
 
     def __init__(self, index: MeshDistance, point: Floats, normal: Floats, widest: float) -> None:
-        self._normal, self._mesh, self._nearest = normal, index.mesh, index.scene.reference
-        self._backend = backend = index.backend
+        self._normal, self._mesh, self._nearest = normal, index.mesh, index._scene.reference
+        self._backend = backend = index._backend
         self._given = {
             "point": backend.from_host(point),
             "normal": backend.from_host(normal),

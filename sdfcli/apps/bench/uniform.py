@@ -182,7 +182,7 @@ class _Comparison:
     ) -> None:
         self.mesh = mesh
         self.index = MeshDistance(mesh, params.sign, device, threads)
-        self.backend = self.index.backend
+        self.backend = self.index._backend
         self.params, self.depth, self.threads, self.repeat = params, depth, threads, repeat
         self.points = sample_points(self.mesh, params.band, samples, SEED)
         # Signs jump only at holes of an open surface. A coarse field may have any number of errors.
