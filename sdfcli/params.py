@@ -170,6 +170,12 @@ class BuildOptions:
     hashed: bool = False
 
 
+def check_tolerance(tolerance: float | None) -> None:
+    """Raises UsageError for an impossible tolerance."""
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise UsageError(f"--tolerance {tolerance:g}: use a fraction of the diagonal between 0 and 1")
+
+
 def check_why(octree: str) -> None:
     """Raises UsageError for an octree whose cells are not split for causes of their own."""
     if octree != "adaptive":

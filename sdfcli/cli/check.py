@@ -82,10 +82,11 @@ def check(
     from sdfcli.runtime.remote import local_input, shown
 
     worst = 0
+    report: dict[str, Any]
     for mesh in meshes:
         try:
             with local_input(mesh) as source:
-                report = check_mesh(source, device, threads)
+                report = dict(check_mesh(source, device=device, threads=threads))
         except InputError as error:
             worst = max(worst, print_error(error))
             report = {"verdict": "unusable", "error": str(error)}

@@ -15,13 +15,16 @@ def takes(keywords: type, defaults: type) -> Callable[[Function], Function]:
 
     def spelled_out(function: Function) -> Function:
         signature = inspect.signature(function)
-        own = [each for each in signature.parameters.values() if each.kind != inspect.Parameter.VAR_KEYWORD]
+        *own, rest = signature.parameters.values()
+        kinds = get_type_hints(keywords)
         more = [
             inspect.Parameter(
                 name, inspect.Parameter.KEYWORD_ONLY, default=getattr(defaults, name, None), annotation=kind
             )
-            for name, kind in get_type_hints(keywords).items()
+            for name, kind in kinds.items()
         ]
+        del function.__annotations__[rest.name]  # `get_type_hints` works without typing_extensions
+        function.__annotations__.update(kinds)
         function.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
         return function
 
