@@ -67,7 +67,7 @@ def build(
         max_memory: maximum memory on the device, in bytes or as text: `800M`, `4G`; default: most of the free memory.
             Larger octrees overflow to scratch files (in the temporary folder), on a GPU to host memory. Does not affect
             the field.
-        progress: called with a short description when a stage begins; default: they are logged.
+        progress: called with a short description when a stage begins; default: they are logged, at DEBUG.
         parameters: the parameters of `BuildParams`, below.
 
     Raises:
@@ -79,7 +79,7 @@ def build(
     if not (previous is None or isinstance(previous, Field)):
         previous = load(previous)
     options = BuildOptions(device, threads, parse_size(max_memory), nearest or previous is not None, why)
-    return build_field(source, BuildParams.of(**parameters), options, progress or LOG.info, previous)
+    return build_field(source, BuildParams.of(**parameters), options, progress or LOG.debug, previous)
 
 
 @memory_errors()
@@ -123,6 +123,8 @@ def build_field(
             sharing += helpers(mesh) if helpers else []
             scene.query_pool = QueryPool(sharing) if sharing else None
         scene.warm_start = WarmStart.of(previous, scene) if previous else None
+        if previous and not scene.warm_start:
+            LOG.warning("the previous field is not used: its mesh has another triangle count")
         field = make_field(scene, params, options, facts, run, report)
         loading.release_source()
         return field

@@ -150,8 +150,8 @@ def work() -> None:
             index = sdfcli.MeshDistance(mesh, sign=sign, device="cpu", threads=THREADS)
             all_queries(index)
             index.signed_distance(points)
-            if isinstance(index.scene.signer, WindingSigner):
-                WindingLattice.of(index.scene.signer.index, None, None)
+            if isinstance(index._scene.signer, WindingSigner):
+                WindingLattice.of(index._scene.signer.index, None, None)
             index.closest(points)
             index.triangles_within(points, 0.1 * index.mesh.diagonal)
             for k in (8, 32):
@@ -268,7 +268,7 @@ def all_queries(index: Any) -> None:
     from sdfcli.params import QUERIES
     from sdfcli.spatial.select import make_index
 
-    scene, at = index.scene, np.random.default_rng(2).random((1000, 3)).astype(np.float32)
+    scene, at = index._scene, np.random.default_rng(2).random((1000, 3)).astype(np.float32)
     for query in QUERIES:
         found = make_index(scene.backend, scene.order, query, scene.bvh)
         found.nearest(at)

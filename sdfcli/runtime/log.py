@@ -1,4 +1,4 @@
-"""The package's logger, `sdfcli`: warnings about results, and at INFO the stages of builds. Silent by default."""
+"""The package's logger, `sdfcli`: warnings about results, and at DEBUG the progress of builds. Silent by default."""
 
 import logging
 

@@ -74,7 +74,7 @@ def build_sequence(
     Raises the errors of `sdfcli.build`, and UsageError without frames, or for a frame that leaves `domain`.
     """
     options = BuildOptions(device, threads, parse_size(max_memory))
-    builds = SequenceBuild(frames, BuildParams.of(**parameters), options, cold, progress or LOG.info)
+    builds = SequenceBuild(frames, BuildParams.of(**parameters), options, cold, progress or LOG.debug)
     return (frame.build() for frame in builds)
 
 
