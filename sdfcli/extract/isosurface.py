@@ -13,7 +13,7 @@ from sdfcli.backend import Backend, select_backends
 from sdfcli.errors import OutOfMemoryError, UsageError
 from sdfcli.extract.marching_cubes import Surface, extract
 from sdfcli.extract.sources import FieldSource, Source, VolumeSource
-from sdfcli.field.field import Field, cupy_device
+from sdfcli.field.field import Field, gpu_of
 from sdfcli.mesh.arrays import unmasked
 from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import unreadable
@@ -52,7 +52,7 @@ def isosurface(
         OutOfMemoryError: the surface does not fit into memory.
     """
     opened = open_source(source)
-    there = cupy_device(opened)
+    there = gpu_of(opened)
     backends = select_backends(there or device, threads)
     try:
         return extract(make_source(opened, backends[0], iso, resolution, spacing), backends, to_host=there is None)

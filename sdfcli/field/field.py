@@ -178,7 +178,7 @@ class Field:
 
     def _evaluate(self, points: npt.ArrayLike, *wanted: str) -> list[Any]:
         """The wanted ANSWERS (see device_field.py) at points (..., 3), on the points' device."""
-        device = cupy_device(points)
+        device = gpu_of(points)
         backend = select_backend(device) if device else self._home
         home = backend.xp if device else np
         given = as_points(home, points)
@@ -348,6 +348,6 @@ def is_cupy(points: object) -> bool:
     return type(points).__module__.partition(".")[0] == "cupy"
 
 
-def cupy_device(*arrays: Any) -> str | None:
+def gpu_of(*arrays: Any) -> str | None:
     """The first CuPy array's device, `cuda:N`; None if there is none."""
     return next((f"cuda:{array.device.id}" for array in arrays if is_cupy(array)), None)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import InputError, UsageError
-from sdfcli.field.field import cupy_device, is_cupy
+from sdfcli.field.field import gpu_of, is_cupy
 from sdfcli.mesh.arrays import Floats, Ints, unmasked
 from sdfcli.spatial.shifted_sort import ShiftedSort, check_neighbours, default_shifts
 from sdfcli.spatial.vector_tree import VectorTree
@@ -75,7 +75,7 @@ def nearest_neighbours(
     check_neighbours(k)
     if shifts is not None and not approximate:
         raise UsageError("shifts: exact neighbours have none; leave it out, or ask for approximate ones")
-    on_device = cupy_device(queries, data)
+    on_device = gpu_of(queries, data)
     backend = select_backend(on_device or device, threads)
     with backend.active():
         rows = _vectors(backend, data, "data")

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, C, select_backend
 from sdfcli.errors import InputError
-from sdfcli.field.field import cupy_device
+from sdfcli.field.field import gpu_of
 from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.query.mesh_distance import MeshDistance
@@ -75,7 +75,7 @@ class SphereTree:
 
         Raises InputError if a tree and CuPy poses are on different devices, and the constructor's errors.
         """
-        there = cupy_device(poses)
+        there = gpu_of(poses)
         device = there or device
         if not isinstance(mesh, SphereTree):
             return cls(mesh, device, threads)
