@@ -121,16 +121,14 @@ class Field:
     def max_error(self) -> float:
         """The largest error at the build's 30,000 random points, in mesh units: measured, not a bound. Outside the
         band, errors are divided by distance / band. Raises InputError if `info` lacks it."""
-        try:
+        with stated():
             return float(self.info["max_error"]) * self.unit
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InputError("the field does not state its error; build it again with `sdfcli build`") from error
 
     @property
     def unit(self) -> float:
-        """Unit length of the tolerances and errors in `info`, in mesh units. Raises KeyError, TypeError or ValueError
-        if `info` lacks it."""
-        return float(self.info["parameters"].get("unit") or self.info["mesh"]["diagonal"])
+        """Unit length of the tolerances and errors in `info`, in mesh units. Raises InputError if `info` lacks it."""
+        with stated():
+            return float(self.info["parameters"].get("unit") or self.info["mesh"]["diagonal"])
 
     @cached_property
     def _devices(self) -> Devices:
@@ -296,6 +294,15 @@ class Field:
         with suppress(SdfError):
             return png(slice_image(self, size=PREVIEW, device=self._home.name))
         return None
+
+
+@contextmanager
+def stated() -> Iterator[None]:
+    """Raises InputError where `info` lacks an entry about the error."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InputError("the field does not state its error; build it again with `sdfcli build`") from error
 
 
 def _read_only(array: Any) -> Any:

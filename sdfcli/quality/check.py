@@ -74,7 +74,7 @@ def check(source: MeshSource, *, device: str = "auto", threads: int | None = Non
         threads: CPU thread count; default: all CPUs available to the process.
 
     Returns:
-        A dictionary with the keys of [`sdfcli check --json`](json.md). Its `verdict` is `good`, `usable` or `doubtful`.
+        A dictionary with the keys that `sdfcli check --json` prints. Its `verdict` is `good`, `usable` or `doubtful`.
 
     Raises:
         InputError: an unusable mesh.

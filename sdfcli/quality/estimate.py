@@ -44,11 +44,17 @@ DEFAULT_SHARE = 0.9
 
 @dataclass(frozen=True)
 class Estimate:
-    """A build's estimated octree leaves, seconds, device bytes and file bytes.
+    """A build's estimated size.
 
-    limit_bytes    the build's memory limit.
-    free_bytes     free device memory.
-    scratch_bytes  free bytes for overflow beyond the limit, in scratch files or host memory; 0 if not allowed.
+    Attributes:
+        leaves: octree leaves.
+        seconds: duration of the build.
+        memory_bytes: memory on the device.
+        file_bytes: size of the field's file.
+        limit_bytes: the build's memory limit.
+        free_bytes: free device memory.
+        scratch_bytes: free bytes for overflow beyond the limit, in scratch files or host memory; 0 if not allowed.
+        device: `cpu` or `cuda:N`.
     """
 
     leaves: int

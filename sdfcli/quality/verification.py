@@ -14,6 +14,7 @@ from sdfcli.octree.grown import Progress
 from sdfcli.params import check_tolerance
 from sdfcli.quality.accuracy import RegionErrors, errors, sample_points
 from sdfcli.quality.as_given import GivenMesh, TurnedShell
+from sdfcli.runtime.log import LOG
 from sdfcli.runtime.memory import memory_errors
 
 
@@ -62,7 +63,7 @@ def verify(
     seed: int = 0,
     device: str = "auto",
     threads: int | None = None,
-    progress: Progress = lambda _: None,
+    progress: Progress | None = None,
 ) -> Verification:
     """Compares a field with exact distances at random points.
 
@@ -77,7 +78,7 @@ def verify(
         seed: random seed of the points.
         device: `auto`, `cpu`, `cuda` or `cuda:N`, for the exact distances.
         threads: CPU thread count; default: all CPUs available to the process.
-        progress: called with a short description when a region begins.
+        progress: called with a short description when a region begins; default: it is logged, at DEBUG.
 
     Raises:
         InputError: the field or the mesh cannot be read or used; the field's info lacks its parameters.
@@ -102,7 +103,7 @@ def verify(
     reference = GivenMesh(source, sign != "none", select_backend(device, threads))
     found = {}
     for region, points in sample_points(source, band, samples, seed).items():
-        progress(f"{len(points):,} points, {region}")
+        (progress or LOG.debug)(f"{len(points):,} points, {region}")
         found[region] = errors(field, source.unit, allowed, band, reference, points)
     worst = max(region.largest for region in found.values())
     return Verification(
