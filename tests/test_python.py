@@ -28,6 +28,7 @@ from sdfcli.cli import export as export_command
 from sdfcli.cli import sequence as sequence_command
 from sdfcli.cli import verify as verify_command
 from sdfcli.errors import InputError, UsageError
+from sdfcli.export import FORMATS
 from sdfcli.params import BuildKeywords, BuildParams
 from sdfcli.quality.check import MeshCheck
 
@@ -234,6 +235,10 @@ def test_export_is_the_command(tmp_path: Path, ending: str) -> None:
         with np.load(found) as file:
             for name, value in vars(field().grid(17)).items():
                 assert file[name].tobytes() == np.asarray(value).tobytes()
+
+
+def test_export_names_all_formats() -> None:
+    assert set(re.findall(r"`(\.\w+)`", inspect.getdoc(sdfcli.Field.export) or "")) == set(FORMATS)
 
 
 def test_export_refuses(tmp_path: Path) -> None:
