@@ -22,8 +22,6 @@ from sdfcli.cli.build_options import (
     Tolerance,
     Unit,
     memory_limit,
-    parse_domain,
-    unit_for,
 )
 from sdfcli.cli.outcomes import FailedBuild, Style, show
 from sdfcli.cli.output import human_bytes, print_error, print_json, print_table, progress
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from sdfcli.batch.inputs import Job
     from sdfcli.batch.messages import Outcome, Settings
     from sdfcli.batch.run import BuildRequest
-    from sdfcli.verify.estimate import Estimate
+    from sdfcli.quality.estimate import Estimate
 
 Meshes = Annotated[
     list[str],
@@ -147,8 +145,18 @@ def build(
     from sdfcli.batch.run import BuildRequest
 
     most = memory_limit(max_memory)
-    unit = unit_for(unit, max_error, tolerance)
-    params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
+    params = BuildParams.of(
+        octree=octree,
+        depth=depth,
+        tolerance=tolerance,
+        band=band,
+        thin=thin,
+        sign=sign,
+        query=query,
+        domain=domain,
+        unit=unit,
+        max_error=max_error,
+    )
     if why:
         check_why(octree)
     if jobs is not None and scheduler not in (None, "local"):
@@ -234,8 +242,8 @@ def _estimate_all(jobs: list[Job], settings: Settings, json: bool) -> int:
 
 def _estimate_one(mesh: str, settings: Settings, json: bool, raises: bool) -> int:
     from sdfcli.batch.messages import failure
+    from sdfcli.quality.estimate import estimate_of
     from sdfcli.runtime.remote import local_input, shown
-    from sdfcli.verify.estimate import estimate_of
 
     try:
         with local_input(mesh) as source:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from sdfcli.cli.options import words
-from sdfcli.errors import UsageError
-from sdfcli.params import DEFAULT_DEPTH, LENGTHS, OCTREES, THIN
+from sdfcli.params import DEFAULT_DEPTH, OCTREES, THIN, parse_size
 from sdfcli.runtime import memory
 
 Octree = Annotated[str, typer.Option(**words(*OCTREES), help="Refinement criterion: field error, or triangle density.")]
@@ -66,28 +65,9 @@ MaxMemory = Annotated[
 ]
 
 
-def parse_domain(domain: str | None) -> Any:
-    """Splits --domain into numbers; BuildParams checks them."""
-    return domain if domain is None else domain.split(",")
-
-
-def unit_for(unit: float | None, max_error: float | None, tolerance: float) -> float | None:
-    """The unit from --unit or --max-error. Raises UsageError if both are given, or for an impossible length."""
-    if max_error is None:
-        return unit
-    if unit is not None:
-        raise UsageError("--max-error and --unit both set the unit; use one of them")
-    if not 0 < max_error < LENGTHS[1]:
-        raise UsageError(f"--max-error {max_error}: use a length above 0, in the mesh's units")
-    return max_error / tolerance if tolerance > 0 else None
-
-
 def memory_limit(size: str | None) -> int | None:
     """Parses --max-memory into bytes, and sets it as this process's limit; None if not given."""
-    if size is None:
-        return None
-    from sdfcli.verify.estimate import parse_size
-
     limit = parse_size(size)
-    memory.bound(limit)
+    if limit is not None:
+        memory.bound(limit)
     return limit

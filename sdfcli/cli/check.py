@@ -78,14 +78,15 @@ def check(
     """
     if require is not None and require not in BARS:
         raise UsageError(f"--require {require}: use {', '.join(BARS)}")
+    from sdfcli.quality.check import check as check_mesh
     from sdfcli.runtime.remote import local_input, shown
-    from sdfcli.verify.check import check as check_mesh
 
     worst = 0
+    report: dict[str, Any]
     for mesh in meshes:
         try:
             with local_input(mesh) as source:
-                report = check_mesh(source, device, threads)
+                report = dict(check_mesh(source, device=device, threads=threads))
         except InputError as error:
             worst = max(worst, print_error(error))
             report = {"verdict": "unusable", "error": str(error)}

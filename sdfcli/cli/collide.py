@@ -189,7 +189,7 @@ class Search:
                 yield number, frames, self._contacts(self._tree(number), self.poses[number % poses])
             return
         tree = self._tree(0)
-        batch = batch_size(tree.backend)
+        batch = batch_size(tree._backend)
         for first in range(0, poses, batch):
             self._tell(first, poses, "poses")
             yield first, poses, self._contacts(tree, self.poses[first : first + batch])
@@ -208,8 +208,8 @@ class Search:
 
     def _asked(self, tree: SphereTree) -> None:
         """Records whether a tree's mesh has an inside, if that mattered; for frames, whether all have."""
-        if tree.encloses is not None:
-            self.encloses = tree.encloses and self.encloses is not False
+        if tree._encloses is not None:
+            self.encloses = tree._encloses and self.encloses is not False
 
     def path(self, clearance: float) -> FirstContact:
         """The first contact along the poses."""

@@ -15,17 +15,15 @@ from sdfcli.cli.fields import FrameRange, open_field
 from sdfcli.cli.output import print_written, progress
 from sdfcli.cli.records import Count, Line, Vector, size
 from sdfcli.errors import UsageError
-from sdfcli.export import FORMATS, Format, load
+from sdfcli.export import FORMATS, TYPED, Format, load
+from sdfcli.params import GRID_RESOLUTION
 
 if TYPE_CHECKING:
     from sdfcli.field.field import Field
 
-DEFAULT_RESOLUTION = 128
-
 OCTREES = ", ".join(ending for ending, form in FORMATS.items() if not form.grid)
 GRIDS = ", ".join(ending for ending, form in FORMATS.items() if form.grid)
 SAMPLED = " or ".join(ending for ending, form in FORMATS.items() if form.samples)
-TYPED = [ending for ending, form in FORMATS.items() if form.dtypes]
 
 Output = Annotated[
     Path,
@@ -36,7 +34,7 @@ Output = Annotated[
 ]
 Resolution = Annotated[
     int | None,
-    typer.Option(help=f"Grid points along the longest side; {DEFAULT_RESOLUTION} by default.", show_default=False),
+    typer.Option(help=f"Grid points along the longest side; {GRID_RESOLUTION} by default.", show_default=False),
 ]
 Window = Annotated[
     str | None,
@@ -110,20 +108,18 @@ def export(
 
     Example: sdfcli export bunny.h5 bunny.vti --resolution 256
     """
-    from sdfcli.export.raw import header_path
-    from sdfcli.runtime.files import check_ending, check_target, written_whole
+    from sdfcli.export.files import format_of, targets_of, write
+    from sdfcli.runtime.files import check_target, written_whole
     from sdfcli.sequence.file import is_sequence
 
-    check_ending(output, *FORMATS)
-    ending = output.suffix.lower()
-    form = FORMATS[ending]
+    form = format_of(output)
     _check_options(form, resolution, window, dtype, samples, normalized)
     box = _box(window)
-    targets = [output, header_path(output)] if form.header else [output]
+    targets = targets_of(output)
     for target in targets:
         check_target(target, force, file)
     with progress(str(file), quiet or json) as update:
-        record: type[Line] = ExportedGrid
+        record: type[Line]
         start = clock.perf_counter()
         series = form.series is not None and frame is None and time is None and is_sequence(file)
         field: Any = FrameRange(file, ":") if series else open_field(file, frame, time)
@@ -133,24 +129,15 @@ def export(
             if series:
                 record = ExportedOctrees
                 facts = _octrees(form, temporary[0], field, update)
-            elif not form.grid:
-                record = ExportedOctree
-                facts = _octree(form, temporary[0], field)
             elif samples is not None:
                 record = ExportedSamples
                 facts = _samples(form, temporary[0], field, samples, seed, normalized)
             else:
-                kind = "float32" if dtype is None else dtype
-                most = DEFAULT_RESOLUTION if resolution is None else resolution
-                facts = _grid(form, temporary, output.name, field, most, box, kind)
+                record = ExportedGrid if form.grid else ExportedOctree
+                facts = write(form, temporary, output.name, field, resolution, box, dtype)
         seconds = clock.perf_counter() - start
     rows = [(name, _text(value)) for name, value in facts.items()]
     print_written(record, file, targets, facts, rows, seconds, json, quiet)
-
-
-def _octree(form: Format, path: Path, field: Field) -> dict[str, Any]:
-    load(form.writer)(path, field)
-    return {"leaves": len(field.leaf_key), "corners": len(field.corner_key)}
 
 
 def _octrees(form: Format, path: Path, frames: FrameRange, update: Callable[[str], None]) -> dict[str, Any]:
@@ -164,33 +151,21 @@ def _samples(form: Format, path: Path, field: Field, count: int, seed: int, norm
     return {"pos": positive, "neg": negative}
 
 
-def _grid(
-    form: Format, paths: list[Path], name: str, field: Field, resolution: int, box: list[float] | None, dtype: str
-) -> dict[str, Any]:
-    from sdfcli.export import lattice as grids
-
-    lattice = grids.make_lattice(field, resolution, box)
-    if dtype == "float16":
-        grids.check_half(lattice)
-    given: dict[str, Any] = {"dtype": dtype} if form.dtypes else {}
-    if form.header:
-        given |= {"header": paths[1], "name": name}
-    load(form.writer)(paths[0], field=field, lattice=lattice, **given)
-    return {"shape": list(lattice.shape), "origin": [float(x) for x in lattice.origin], "spacing": lattice.spacing}
-
-
 def _check_options(
     form: Format, resolution: int | None, window: str | None, dtype: str | None, samples: int | None, normalized: bool
 ) -> None:
     """Raises UsageError for options that do not apply to the format."""
+    from sdfcli.export.files import check_grid_options
+
     if samples is not None and (form.samples is None or samples < 1):
         raise UsageError(f"--samples: use 1 or more, and a name that ends in {SAMPLED}")
     if normalized and samples is None:
         raise UsageError("--normalized is for --samples")
-    if (not form.grid or samples is not None) and (resolution is not None or window is not None):
+    if samples is not None and (resolution is not None or window is not None):
         raise UsageError("--resolution and --window are for grids")
-    if dtype is not None and (dtype not in ("float16", "float32") or not form.dtypes or samples):
-        raise UsageError(f"--dtype: use float32 or float16, for a grid in a {' or '.join(TYPED)} file")
+    if samples is not None and dtype is not None:
+        raise UsageError("--dtype is for grids, not for --samples")
+    check_grid_options(form, resolution, window, dtype)
 
 
 def _box(window: str | None) -> list[float] | None:

@@ -22,8 +22,6 @@ from sdfcli.cli.build_options import (
     Tolerance,
     Unit,
     memory_limit,
-    parse_domain,
-    unit_for,
 )
 from sdfcli.cli.output import error_text, human_bytes, pace, print_json, print_table, progress, say
 from sdfcli.cli.records import Count, Line, Seconds, SummedSequence, took
@@ -131,8 +129,18 @@ def sequence(
     """
     if fps is not None and times is not None:
         raise UsageError("--fps and --times both set the frames' times; use one of them")
-    unit = unit_for(unit, max_error, tolerance)
-    params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
+    params = BuildParams.of(
+        octree=octree,
+        depth=depth,
+        tolerance=tolerance,
+        band=band,
+        thin=thin,
+        sign=sign,
+        query=query,
+        domain=domain,
+        unit=unit,
+        max_error=max_error,
+    )
     if jobs == 1:
         driver.start(device)
     from sdfcli.runtime.files import check_ending, check_target

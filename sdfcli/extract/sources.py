@@ -126,7 +126,7 @@ class FieldSource:
         return int(np.searchsorted(self._brick, reach, side="right"))
 
     def part(self, backend: Backend, first: int, last: int) -> SourcePart:
-        arrays = self.field.on(backend)
+        arrays = self.field._arrays_on(backend)
         values = {"leaves": leaf_group(backend, arrays)}
         side = self._side(backend, arrays)
         return SourcePart(backend.from_host(self._brick[first:last]), "field", values, side)
@@ -154,7 +154,7 @@ class FieldSource:
         A trilinear field is bounded by its leaf's corner values. So the surface meets leaves with corners on both
         sides, and leaves on one side that touch a leaf on the other, at a corner of the smaller leaf.
         """
-        xp, arrays = backend.xp, self.field.on(backend)
+        xp, arrays = backend.xp, self.field._arrays_on(backend)
         corners = len(self.field.corner_key)
         around = xp.zeros(corners, np.uint32)
         side = self._side(backend, arrays, around)

@@ -45,7 +45,7 @@ def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.floa
 
     Raises InputError if the level crosses none.
     """
-    arrays = field.on(backend)
+    arrays = field._arrays_on(backend)
     side, values = backend.xp.empty(len(field.leaf_key), np.uint8), {k: arrays[k] for k in ("leaf_corner", "value")}
     backend.run("sdf_leaf_side", len(side), iso=np.float32(iso), side=side, around=None, **values)
     met = np.flatnonzero(backend.to_host(side) == 2)

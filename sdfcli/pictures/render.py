@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from os import PathLike
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.extract.sources import leaf_group
 from sdfcli.field.field import Field
 from sdfcli.field.stated_error import StatedError, is_unsigned
+from sdfcli.mesh.load import MeshSource
 from sdfcli.mesh.mesh import Domain
 from sdfcli.pictures.level import leaves_at, shown_level, skin_of
 from sdfcli.pictures.posed import Company, Contact, PosedMesh, company_of, posed_mesh
@@ -80,15 +80,15 @@ class Shot:
 
 
 def render(
-    source: Field | str | Path,
+    source: Field | str | PathLike[str],
     *,
     width: int = 800,
     height: int = 600,
     view: str | tuple[float, float] = DEFAULT_VIEW,
     up: str = "y",
     iso: float | None = None,
-    mesh: Any = None,
-    pose: Any = None,
+    mesh: MeshSource | PosedMesh | None = None,
+    pose: npt.ArrayLike | None = None,
     contacts: Contact | None = None,
     shot: Shot | None = None,
     device: str = "auto",
@@ -148,8 +148,8 @@ def shot_of(
     view: str | tuple[float, float] = DEFAULT_VIEW,
     up: str = "y",
     iso: float | None = None,
-    mesh: Any = None,
-    pose: Any = None,
+    mesh: MeshSource | PosedMesh | None = None,
+    pose: npt.ArrayLike | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> Shot:
@@ -301,7 +301,7 @@ def trace(
     error_at_level = max(error, slack * abs(iso) / field.domain.length)
     height, width = pixel.shape[:2]
     values = {
-        "leaves": leaf_group(backend, field.on(backend)),
+        "leaves": leaf_group(backend, field._arrays_on(backend)),
         "width": width,
         "height": height,
         "length": field.domain.length,

@@ -15,7 +15,7 @@ import sdfcli
 import shapes
 from commands import reports
 from sdfcli.cli.app import app
-from sdfcli.verify.check import check
+from sdfcli.quality.check import check
 
 BALL = shapes.icosphere(2)
 RNG = np.random.default_rng(1)

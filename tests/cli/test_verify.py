@@ -117,7 +117,7 @@ def test_a_field_that_does_not_say_how_it_was_built(
     replace(field, info=told(field.info)).save(folder / "own.h5", force=True)
     code, output = invoke("verify", folder / "own.h5", "--mesh", folder / "torus.ply", *SAMPLES)
     assert code == 3
-    assert "own.h5: does not say how it was built" in output
+    assert "the field does not say how it was built" in output
     code, output = invoke("info", folder / "own.h5")
     assert code == 0, output
 

@@ -28,7 +28,7 @@ from sdfcli.cli.app import app
 from sdfcli.cli.registry import COMMANDS, NAMES
 from sdfcli.errors import EXIT_CODES, INTERRUPTED, UNREAD, SdfError
 from sdfcli.params import BuildParams
-from sdfcli.verify.estimate import estimate
+from sdfcli.quality.estimate import estimate
 from test_layers import LAYERS, PACKAGE, sources
 
 COMMAND_PAGES = DOCS / "reference" / "commands"
@@ -226,7 +226,7 @@ def test_the_names_of_the_package() -> None:
     """Before they are used, too."""
     text = (DOCS / "reference" / "python.md").read_text().split("\n\n")[1]
     names = re.findall(r"`(\w+)`", text.split(".")[0])
-    assert len(names) == 16
+    assert len(names) == 19
     words = [sys.executable, "-c", "import sdfcli; print(*dir(sdfcli))"]
     found = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
     assert set(found) == {*names, "__version__"}

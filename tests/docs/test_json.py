@@ -88,7 +88,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sdfcli.build(TORUS, device="cpu", depth=3).save(made / "field.h5")
     sequences.write(made / "anim.h5", [TORUS, TORUS], [0.0, 1.0], depth=3)
     sdfcli.build(TORUS, device="cpu").save(made / "water.h5")
-    sdfcli.build(TORUS, device="cpu", depth=3, keep_nearest=True, why=True).save(made / "near.h5")
+    sdfcli.build(TORUS, device="cpu", depth=3, nearest=True, why=True).save(made / "near.h5")
     (made / "points.txt").write_text("0 0 0\n")
     return made
 

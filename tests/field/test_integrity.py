@@ -56,7 +56,7 @@ def folder(tmp_path: Path) -> Path:
     """A folder with a mesh, its field and a point."""
     for name, shape in (("mesh", shapes.octahedron()), ("mesh2", shapes.icosphere(1))):
         trimesh.Trimesh(*shape, process=False).export(tmp_path / f"{name}.ply")
-    sdfcli.build(tmp_path / "mesh.ply", keep_nearest=True, why=True, **SMALL).save(tmp_path / "field.h5")
+    sdfcli.build(tmp_path / "mesh.ply", nearest=True, why=True, **SMALL).save(tmp_path / "field.h5")
     (tmp_path / "points.txt").write_text("0.1 0.2 0.3\n")
     return tmp_path
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import numpy as np
 
 from sdfcli.backend import select_backend
 from sdfcli.mesh.health import Health, count_text
-from sdfcli.mesh.load import load_mesh
+from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import FEW_LOST, BuildParams
+from sdfcli.quality.accuracy import sample_points
+from sdfcli.quality.thickness import find_sheets, spots
 from sdfcli.query.mesh_distance import MeshDistance
+from sdfcli.runtime.memory import memory_errors
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import SignChoice
-from sdfcli.verify.accuracy import sample_points
-from sdfcli.verify.thickness import find_sheets, spots
 
 SURE = 0.95
 """Minimum share of points with a certain sign, and of surface not lost, for a better verdict than doubtful."""
@@ -27,12 +29,58 @@ COARSE = 1e-6
 """Float32 coordinate spacing above which it is reported, as a fraction of the diagonal."""
 
 
-def check(source: Any, device: str = "auto", threads: int | None = None) -> dict[str, Any]:
-    """Checks a mesh without building a field.
+class Finding(TypedDict):
+    """A fault of a mesh (`what`), and its treatment in a build (`then`)."""
 
-    source: a path, a `trimesh.Trimesh`, or a (vertices, faces) pair.
+    what: str
+    then: str
 
-    Raises InputError for an unusable mesh.
+
+class MeshCheck(TypedDict):
+    """A mesh's faults, size and thin walls, as `sdfcli check --json` prints them (docs/reference/json.md)."""
+
+    verdict: str
+    watertight: bool
+    oriented: bool
+    triangles: int
+    vertices: int
+    shells: int
+    open_edges: int
+    non_manifold_edges: int
+    inconsistent_edges: int
+    degenerate_faces: int
+    duplicate_faces: int
+    inverted_shells: int
+    crossing_faces: int
+    diagonal: float
+    size: list[float]
+    lowest: list[float]
+    units: str | None
+    notes: list[str]
+    sign: str
+    sign_reason: str
+    sign_confidence: float | None
+    sheets: dict[str, float | None]
+    findings: list[Finding]
+
+
+@memory_errors()
+def check(source: MeshSource, *, device: str = "auto", threads: int | None = None) -> MeshCheck:
+    """Checks a mesh without building a field: its faults, their treatment in a build, and a verdict on the field.
+
+    Args:
+        source: a path, a `trimesh.Trimesh`, or a pair of arrays: vertices (v, 3) and faces (f, 3).
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        threads: CPU thread count; default: all CPUs available to the process.
+
+    Returns:
+        A dictionary with the keys that `sdfcli check --json` prints. Its `verdict` is `good`, `usable` or `doubtful`.
+
+    Raises:
+        InputError: an unusable mesh.
+        UsageError: an unknown `device`.
+        DeviceError: the device or its software is missing.
+        OutOfMemoryError: the mesh does not fit into memory.
     """
     from sdfcli.mesh.formats.units import units_of
 
@@ -43,16 +91,16 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
     near, places = turned.domain.to_unit(sample_points(turned, BuildParams.band, SAMPLES, SEED)["band"]), spots(turned)
     confidence, choice = scene.signer.confidence(near), scene.choice
     report, params = mesh_report(mesh.health, choice), BuildParams()
-    found = find_sheets(MeshDistance.of(scene), *places, params.tolerance)
+    found = find_sheets(MeshDistance._of(scene), *places, params.tolerance)
     lost = found.width < params.thin_limit * mesh.diagonal if choice.method != "none" else None
     sheets = found.report(lost, turned)
-    return {
+    facts = {
         "verdict": verdict(mesh.health, choice, confidence, sheets["lost"]),
         **report,
         "diagonal": mesh.diagonal,
         "size": [float(x) for x in mesh.bounds[1] - mesh.bounds[0]],
         "lowest": [float(x) for x in mesh.bounds[0]],
-        "units": units_of(Path(source)) if isinstance(source, str | Path) else None,
+        "units": units_of(Path(source)) if isinstance(source, str | PathLike) else None,
         "notes": mesh.notes,
         "sign": choice.method,
         "sign_reason": choice.reason,
@@ -60,6 +108,7 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
         "sheets": sheets,
         "findings": [{"what": what, "then": then} for what, then in findings(mesh, report, choice)],
     }
+    return cast(MeshCheck, facts)
 
 
 def mesh_report(health: Health, choice: SignChoice) -> dict[str, Any]:
