@@ -38,6 +38,7 @@ LONG = ("bench", "robot-collision")
 UNMARKED = {
     "README.md": 3,  # .ci/run installs and runs it
     "docs/start/install.md": 1,  # installs
+    "docs/index.md": 1,
     "docs/guides/commands.md": 2,  # test_commands.py
     "docs/guides/pipelines.md": 1,  # for Snakemake: test_pipelines.py
     "docs/reference/file.md": 1,  # test_format.py
@@ -111,7 +112,9 @@ def test_guides_in_one_folder(folder: Path, shell: Shell, monkeypatch: pytest.Mo
     """After the README, one after the other: none meets a file that another one has written."""
     monkeypatch.chdir(folder)
     shell("sdfcli build sample_meshes/bunny.ply; sdfcli render bunny.h5 --view 25,15")
-    for name in re.findall(r"((?:start|guides)/[\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE):
+    for name in re.findall(
+        r": ((?:start/|guides/)[\w-]+\.md|index\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE
+    ):
         run_page(DOCS / name, shell)
 
 
