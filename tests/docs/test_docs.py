@@ -171,6 +171,13 @@ def test_the_table_of_options_is_that_of_the_help(command: str) -> None:
         assert f"| `{default}` |" in table
 
 
+def test_styles_of_the_tables_of_options() -> None:
+    """The class that the style sheet knows, in a site that has the sheet."""
+    (sheet,) = re.findall(r"^extra_css: \[(.+)\]$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    (name,) = re.findall(r'^<div class="(\w+)" markdown>$', tool("pages").options("build"), re.MULTILINE)
+    assert f".{name} td" in (DOCS / sheet).read_text()
+
+
 def test_tables_of_measurements_are_their_files() -> None:
     pages = "".join(tool("pages").on_page_markdown(page.read_text()) for page in DOCS.rglob("*.md"))
     files = list((DOCS / "internals" / "data").glob("*.csv"))
