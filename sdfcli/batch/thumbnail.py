@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
+import warnings
 
+from sdfcli.errors import DrawingNote
 from sdfcli.field.field import Field
 from sdfcli.pictures.render import render
 
@@ -16,6 +18,8 @@ def thumbnail(field: Field, device: str, threads: int | None) -> str:
     from PIL import Image
 
     file = io.BytesIO()
-    picture = render(field, width=SIZE, height=SIZE, device=device, threads=threads)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DrawingNote)
+        picture = render(field, width=SIZE, height=SIZE, device=device, threads=threads)
     Image.fromarray(picture).save(file, "PNG")
     return base64.b64encode(file.getvalue()).decode()
