@@ -52,7 +52,8 @@ def options(name: str) -> str:
         default = "required" if each.required else _code(_default(each))
         rows.append([_code(*names), _code(value), default, _cell(each.help)])
     rows.append([_code("--help", "-h"), "", "", "Show this message and exit."])
-    return markdown([["", "value", "default", ""], *rows])
+    table = markdown([["", "value", "default", ""], *rows])
+    return f'<div class="options" markdown>\n\n{table}\n\n</div>'
 
 
 def value_name(hint: Any) -> str:

@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from sdfcli import __version__, startup
 from sdfcli.cli.output import lost_output, print_error, print_traceback, say, standard_output
 from sdfcli.cli.registry import BUILT_IN, COMMANDS, Entry, plugins, sub_commands
-from sdfcli.errors import EXIT_CODES, INTERRUPTED, DeviceError, ReadingNote, SdfError
+from sdfcli.errors import EXIT_CODES, INTERRUPTED, DeviceError, DrawingNote, ReadingNote, SdfError
 from sdfcli.runtime import interrupts, memory
 from sdfcli.startup import driver
 
@@ -250,7 +250,7 @@ def _open_streams() -> None:
 
 
 def _show_notes() -> None:
-    """Prints notes of mesh readers and their libraries on standard error, unless -q is given."""
+    """Prints notes of mesh readers, their libraries, and pictures on standard error, unless -q is given."""
     shown = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
@@ -258,7 +258,7 @@ def _show_notes() -> None:
         from sdfcli.runtime.remote import known_as
 
         read = file_that_is_read()
-        if not issubclass(category, ReadingNote):
+        if not issubclass(category, ReadingNote | DrawingNote):
             if read is None:
                 return shown(message, category, *place, **more)
             keep(str(message))

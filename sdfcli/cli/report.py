@@ -14,20 +14,33 @@ if TYPE_CHECKING:
     from sdfcli.batch.messages import Outcome
 
 STYLE = """
-body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color: #222; }
+body { font: 13px/1.4 system-ui, sans-serif; margin: 1.2em; color: #222; }
 table { border-collapse: collapse; }
-th, td { padding: .3em .8em; text-align: left; vertical-align: middle; border-bottom: 1px solid #ddd; }
-th { position: sticky; top: 0; background: #f4f6f8; white-space: nowrap; }
+th, td { padding: .3em .4em; text-align: left; vertical-align: middle; border-bottom: 1px solid #ddd; }
+th { position: sticky; top: 0; background: #f4f6f8; }
 th button { all: unset; cursor: pointer; font-weight: bold; }
 th button:focus-visible { outline: 2px solid #27f; }
 th[aria-sort=ascending] button::after { content: " \\25b2"; }
 th[aria-sort=descending] button::after { content: " \\25bc"; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-td.name, td.text { min-width: 11em; max-width: 26em; overflow-wrap: anywhere; }
-td img { display: block; width: 96px; height: 96px; }
+td.name, td.text { max-width: 26em; overflow-wrap: anywhere; }
+td:nth-child(2), td:nth-child(4), td:nth-child(6) { min-width: 9em; }
+td img { display: block; width: 80px; height: 80px; }
 .failed { background: #fde8e8; }
 .doubtful { background: #fff6dc; }
 small { color: #666; }
+@media (max-width: 1150px) {
+  table, tbody { display: block; }
+  thead tr { display: flex; flex-wrap: wrap; }
+  th, td { border: none; }
+  th { position: static; }
+  thead th:first-child { display: none; }
+  tbody tr { display: grid; grid-template-columns: repeat(auto-fill, minmax(7em, 1fr)); border-bottom: 1px solid #ddd; }
+  td.name, td.text { grid-column: 1 / -1; min-width: 0; max-width: none; }
+  td.number { text-align: left; }
+  td:empty { display: none; }
+  td:not(.name)::before { content: var(--name, ""); display: block; font-size: smaller; color: #666; }
+}
 """
 
 SCRIPT = """
@@ -73,14 +86,16 @@ def write_page(path: Path, outcomes: list[Outcome], total: int, force: bool) -> 
 def page(outcomes: list[Outcome], total: int) -> str:
     """The page: a sortable table with a row per mesh, failures included."""
     heads = "".join(f'<th data-kind="{kind}"><button type="button">{name}</button></th>' for name, kind in COLUMNS)
+    names = "".join(f'td:nth-child({k}) {{ --name: "{name}"; }}\n' for k, (name, _) in enumerate(COLUMNS, 2))
     rows = "\n".join(_row(outcome) for outcome in outcomes)
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="generator" content="sdfcli build --report">
 <title>Signed distance fields</title>
-<style>{STYLE}</style>
+<style>{STYLE}{names}</style>
 </head>
 <body>
 <h1>Signed distance fields</h1>

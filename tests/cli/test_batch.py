@@ -391,6 +391,9 @@ def test_the_report(scans: Path, out: Path, tmp_path: Path) -> None:
     head, *rows = table.rows
     assert len(rows) == 6
     assert all(len(row) == len(head) == 14 for row in rows)
+    names = re.findall(r'td:nth-child\((\d+)\) { --name: "(.+)"; }', page)  # on narrow screens, which show no head
+    assert [(head[int(k) - 1].strip(), int(k)) for k, _ in names] == [(name, k) for k, (_, name) in enumerate(names, 2)]
+    assert len(names) == 13
     assert len(table.references) == 5
     assert all(reference.startswith("data:image/png;base64,") for reference in table.references)
     assert not re.search(r"https?://|@import|url\(", page)

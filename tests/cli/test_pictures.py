@@ -44,6 +44,26 @@ def test_render(folder: Path, tmp_path: Path) -> None:
     assert np.array_equal(picture, expected)
 
 
+def test_a_note_on_thin_surfaces(tmp_path: Path) -> None:
+    """In a process of its own: notes are one line on standard error, and -q prints none."""
+    vertices, faces = shapes.cube()
+    sdfcli.build((vertices * [1, 1e-3, 1e-3], faces), device="cpu").save(tmp_path / "needle.h5")
+    words = (
+        "render",
+        tmp_path / "needle.h5",
+        "--view",
+        "front",
+        "--size",
+        "90x60",
+        "--force",
+        "-o",
+        tmp_path / "a.png",
+    )
+    note = "note: parts of the surface are thinner than a pixel, and drawn thicker; use a larger --size\n"
+    assert run(*words).stderr == note
+    assert run(*words, "-q").stderr == ""
+
+
 def test_a_mesh_and_its_contacts(folder: Path, tmp_path: Path) -> None:
     target, words = tmp_path / "a.png", ["--size", "90x60", "--json"]
     placed = ["--mesh", folder / "cube.ply", "--at", "0,1.9,0,0,0,30"]
