@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -22,16 +23,16 @@ class Job(NamedTuple):
 
 
 def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, recursive: bool) -> list[Job]:
-    """Finds the meshes among files and folders; `-` stands for the names in `listed`.
+    """Finds the meshes among files, folders and patterns; `-` stands for the names in `listed`.
 
     A field has its mesh's name and is written to `output`, or to the current folder; with `recursive`, subfolders are
     preserved. For a single mesh named directly, `output` is the file to write, unless it is a folder or ends with a
     slash. A mesh named twice counts once.
 
-    Raises UsageError without meshes or for a folder without meshes, for a field name with another format's ending, for
+    Raises UsageError without meshes, for a pattern without matches, for a folder without meshes, for a field name with another format's ending, for
     several meshes with a single field name, and if two meshes would have the same output.
     """
-    words = [word for name in named for word in (listed if name == "-" else [name])]
+    words = [word for name in named for word in (listed if name == "-" else _matches(name))]
     found = [pair for word in words for pair in _meshes(word, recursive)]
     if not found:
         raise UsageError("no meshes given")
@@ -54,6 +55,17 @@ def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, r
                 "or rename one of them"
             )
     return [Job(mesh, target) for target, mesh in jobs.items()]
+
+
+def _matches(named: str) -> list[str]:
+    """A name, or the sorted matches of a quoted pattern (`*`, `?`, `[...]`, `**` for folders). Raises UsageError for a
+    pattern without matches."""
+    if not glob.has_magic(named) or is_remote(named) or os.path.lexists(named):
+        return [named]
+    found = sorted(glob.glob(named, recursive=True))
+    if not found:
+        raise UsageError(f"{named}: no file matches this pattern")
+    return found
 
 
 def _target(output: str | None, place: Path) -> str:

@@ -31,7 +31,6 @@ class BuildRequest:
 
     jobs       meshes, each with its output.
     settings   common settings.
-    output     output as named by the user. A single file's folder must exist; others are created.
     workers    process count; None: by cores, memory and devices.
     timeout    seconds per mesh; None: no limit.
     fail_fast  start no mesh after the first failure.
@@ -41,7 +40,6 @@ class BuildRequest:
 
     jobs: list[Job]
     settings: Settings
-    output: str | None = None
     workers: int | None = None
     timeout: float | None = None
     fail_fast: bool = False
@@ -135,9 +133,6 @@ def _make_room(request: BuildRequest) -> None:
     here = [job for job in request.jobs if not remote.is_remote(job.output)]
     for folder in {Path(job.output).parent: None for job in here}:
         try:
-            if [job.output for job in request.jobs] != [request.output]:
-                folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{folder}: cannot be created: {error.strerror}") from error
-        if not folder.is_dir():
-            raise UsageError(f"{folder}: no such folder")

@@ -38,28 +38,52 @@ if TYPE_CHECKING:
     from sdfcli.batch.run import BuildRequest
     from sdfcli.verify.estimate import Estimate
 
+MANY = "Many meshes"
+"""Panel of the help."""
+
 Meshes = Annotated[
     list[str],
     typer.Argument(
         metavar="MESH...",
-        help="Triangle meshes (PLY, OBJ, STL ...), folders of meshes, URLs, or - for a list on standard input.",
+        help="Triangle meshes (PLY, OBJ, STL ...), folders of meshes, quoted patterns, URLs, or - for a list on "
+        "standard input.",
     ),
 ]
 Output = Annotated[
     str | None,
-    typer.Option("--output", "-o", help="Output file, folder for several meshes, or s3:// URL; NAME.h5 by default."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Output file, folder for several meshes, or s3:// URL; NAME.h5 by default.",
+    ),
 ]
 Recursive = Annotated[
-    bool, typer.Option("--recursive", "-r", help="Search subfolders; the output keeps their structure.")
+    bool,
+    typer.Option(
+        "--recursive", "-r", help="Search subfolders; the output keeps their structure.", rich_help_panel=MANY
+    ),
 ]
-Nearest = Annotated[bool, typer.Option("--nearest", help="Store each corner's nearest triangle, for --previous.")]
+Nearest = Annotated[
+    bool,
+    typer.Option(
+        "--nearest", help="Store each corner's nearest triangle, for --previous.", rich_help_panel=options.ADVANCED
+    ),
+]
 Why = Annotated[
     bool,
-    typer.Option("--why", help="Store why each leaf's parent was split, for `info --why` and `slice --why`."),
+    typer.Option(
+        "--why",
+        help="Store why each leaf's parent was split, for `info --why` and `slice --why`.",
+        rich_help_panel=options.ADVANCED,
+    ),
 ]
 Previous = Annotated[
     Path | None,
-    typer.Option(help="Previous frame's field, built with --nearest, for a warm start. Implies --nearest."),
+    typer.Option(
+        help="Previous frame's field, built with --nearest, for a warm start. Implies --nearest.",
+        rich_help_panel=options.ADVANCED,
+    ),
 ]
 Jobs = Annotated[
     int | None,
@@ -70,23 +94,34 @@ Jobs = Annotated[
         metavar="N",
         help="Number of parallel builds; by default one per core, or two to six per GPU.",
         show_default=False,
+        rich_help_panel=MANY,
     ),
 ]
-FailFast = Annotated[bool, typer.Option("--fail-fast/--keep-going", help="Start no further builds after a failure.")]
+FailFast = Annotated[
+    bool,
+    typer.Option("--fail-fast/--keep-going", help="Start no further builds after a failure.", rich_help_panel=MANY),
+]
 SkipExisting = Annotated[
-    bool, typer.Option("--skip-existing", help="Skip meshes whose field exists with the same parameters.")
+    bool,
+    typer.Option(
+        "--skip-existing", help="Skip meshes whose field exists with the same parameters.", rich_help_panel=MANY
+    ),
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option(min=0.001, metavar="SECONDS", help="Time limit per mesh.", show_default=False),
+    typer.Option(min=0.001, metavar="SECONDS", help="Time limit per mesh.", show_default=False, rich_help_panel=MANY),
 ]
 Report = Annotated[
-    Path | None, typer.Option(metavar="PAGE.html", help="HTML page with a row per mesh.", show_default=False)
+    Path | None,
+    typer.Option(metavar="PAGE.html", help="HTML page with a row per mesh.", show_default=False, rich_help_panel=MANY),
 ]
 Scheduler = Annotated[
     str | None,
     typer.Option(
-        metavar="tcp://HOST:PORT|local", help="Dask scheduler that distributes the meshes.", show_default=False
+        metavar="tcp://HOST:PORT|local",
+        help="Dask scheduler that distributes the meshes.",
+        show_default=False,
+        rich_help_panel=MANY,
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate leaves, time, memory and file size; write nothing.")]
@@ -108,34 +143,34 @@ class EstimatedBuild(Line, title="build --dry-run", shared="input leaves seconds
 def build(
     meshes: Meshes,
     output: Output = None,
-    recursive: Recursive = False,
-    octree: Octree = BuildParams.octree,
-    depth: Depth = BuildParams.depth,
     tolerance: Tolerance = BuildParams.tolerance,
-    band: Band = BuildParams.band,
-    thin: Thin = BuildParams.thin,
-    sign: options.Sign = BuildParams.sign,
-    query: options.Query = BuildParams.query,
-    domain: Domain = None,
-    unit: Unit = None,
     max_error: MaxError = None,
-    nearest: Nearest = False,
-    previous: Previous = None,
-    why: Why = False,
-    device: options.Devices = "auto",
-    threads: options.Threads = None,
-    max_memory: MaxMemory = None,
-    jobs: Jobs = None,
-    fail_fast: FailFast = False,
-    skip_existing: SkipExisting = False,
-    timeout: Timeout = None,
-    report: Report = None,
-    scheduler: Scheduler = None,
+    sign: options.Sign = BuildParams.sign,
     dry_run: DryRun = False,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: Verbose = False,
+    recursive: Recursive = False,
+    jobs: Jobs = None,
+    skip_existing: SkipExisting = False,
+    fail_fast: FailFast = False,
+    timeout: Timeout = None,
+    report: Report = None,
+    scheduler: Scheduler = None,
+    depth: Depth = BuildParams.depth,
+    thin: Thin = BuildParams.thin,
+    band: Band = BuildParams.band,
+    unit: Unit = None,
+    device: options.Devices = "auto",
+    threads: options.Threads = None,
+    max_memory: MaxMemory = None,
+    domain: Domain = None,
+    octree: Octree = BuildParams.octree,
+    query: options.Query = BuildParams.query,
+    why: Why = False,
+    nearest: Nearest = False,
+    previous: Previous = None,
 ) -> None:
     """Build adaptive signed distance fields (HDF5) from meshes.
 
@@ -172,7 +207,7 @@ def build(
         code = _estimate_all(found, settings, json)
     else:
         raises = not json and report is None
-        request = BuildRequest(found, settings, output, jobs, timeout, fail_fast, scheduler, raises)
+        request = BuildRequest(found, settings, jobs, timeout, fail_fast, scheduler, raises)
         code = _build_all(request, Style(json, quiet, verbose), report)
     if code:
         raise typer.Exit(code)

@@ -6,24 +6,37 @@ from typing import Annotated, Any
 
 import typer
 
-from sdfcli.cli.options import words
+from sdfcli.cli.options import ADVANCED, DEVICE, words
 from sdfcli.errors import UsageError
 from sdfcli.params import DEFAULT_DEPTH, LENGTHS, OCTREES, THIN
 from sdfcli.runtime import memory
 
-Octree = Annotated[str, typer.Option(**words(*OCTREES), help="Refinement criterion: field error, or triangle density.")]
+ACCURACY = "Accuracy"
+"""Panel of the help."""
+
+Octree = Annotated[
+    str,
+    typer.Option(
+        **words(*OCTREES),
+        help="Refinement criterion: field error, or triangle density.",
+        rich_help_panel=ADVANCED,
+    ),
+]
 Depth = Annotated[
     int | None,
     typer.Option(
         help=f"Maximum octree level; {DEFAULT_DEPTH} by default, more if a tolerance below 6e-4 needs it.",
         show_default=False,
+        rich_help_panel=ACCURACY,
     ),
 ]
 Tolerance = Annotated[float, typer.Option(help="Maximum field error, as a fraction of the bounding box's diagonal.")]
 Band = Annotated[
     float,
     typer.Option(
-        help="Distance from the surface, as a fraction of the diagonal, beyond which the tolerance grows with distance."
+        help="Distance from the surface, as a fraction of the diagonal, beyond which the tolerance grows with "
+        "distance.",
+        rich_help_panel=ACCURACY,
     ),
 ]
 Thin = Annotated[
@@ -33,6 +46,7 @@ Thin = Annotated[
         help="Minimum thickness of resolved walls and gaps, as a fraction of the diagonal; "
         f"{THIN:g} tolerances by default, 0 for no such refinement.",
         show_default=False,
+        rich_help_panel=ACCURACY,
     ),
 ]
 Domain = Annotated[
@@ -42,6 +56,7 @@ Domain = Annotated[
         help="Field domain, a cube: lower corner and edge, in the mesh's units; padded around the mesh by default. "
         "Fields with the same domain share a lattice.",
         show_default=False,
+        rich_help_panel=ADVANCED,
     ),
 ]
 Unit = Annotated[
@@ -50,6 +65,7 @@ Unit = Annotated[
         metavar="LENGTH",
         help="Length to which --tolerance, --band and --thin are relative; the mesh's diagonal by default.",
         show_default=False,
+        rich_help_panel=ACCURACY,
     ),
 ]
 MaxError = Annotated[
@@ -62,7 +78,11 @@ MaxError = Annotated[
 ]
 MaxMemory = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", help="Memory limit, such as 800M or 4G; 90 % of free memory by default."),
+    typer.Option(
+        metavar="SIZE",
+        help="Memory limit, such as 800M or 4G; 90 % of free memory by default.",
+        rich_help_panel=DEVICE,
+    ),
 ]
 
 

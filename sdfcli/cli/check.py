@@ -37,7 +37,7 @@ class Checked(
     shells: Annotated[Count, "shells"]
     inverted_shells: Annotated[Count, "inverted shells"]
     open_edges: Annotated[Count, "open edges"]
-    non_manifold_edges: Annotated[Count, "non manifold edges"]
+    non_manifold_edges: Annotated[Count, "non-manifold edges"]
     inconsistent_edges: Annotated[Count, "inconsistent edges"]
     degenerate_faces: Annotated[Count, "degenerate faces"]
     duplicate_faces: Annotated[Count, "duplicate faces"]

@@ -165,13 +165,13 @@ def _sequence(file: Path, sequence: FieldSequence, json: bool, quiet: bool) -> N
     asked, others = told["parameters"], len(motion) - 1 - len(moves)
     found = [
         ("size", human_bytes(file.stat().st_size)),
-        ("frames", f"{len(sequence)}, from {times[0]:.9g} to {times[-1]:.9g} seconds"),
+        ("frames", f"{len(sequence):,}, from {times[0]:.9g} to {times[-1]:.9g} seconds"),
         ("domain", domain_text(low, length)),
         (
             "motion",
             f"a vertex moves {max(moves):.3g} at most between frames, in the mesh's units" if moves else "unknown",
         ),
-        ("faces", f"change {others} times" if others > 1 else "change once" if others else "the same in all frames"),
+        ("faces", f"change {others:,} times" if others > 1 else "change once" if others else "the same in all frames"),
         ("octree", f"{asked['octree']}, depth {asked['depth']} at most"),
         ("tolerance", f"{error_text(asked['tolerance'])} of {asked['unit']:.9g} in the mesh's units"),
         ("max error", f"{error_text(told['max_error'])} of that, the worst of all frames"),

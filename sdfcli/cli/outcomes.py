@@ -113,7 +113,7 @@ def _record(outcome: Outcome) -> Line:
 
 
 def _place(number: int, total: int) -> str:
-    return f"[{number:>{len(str(total))}}/{total}]"
+    return f"[{number:>{len(f'{total:,}')},}/{total:,}]"
 
 
 def _line(outcome: Outcome) -> str:
@@ -130,10 +130,10 @@ def _line(outcome: Outcome) -> str:
 def counts(done: list[Outcome], total: int) -> str:
     """Counts of meshes built, skipped, failed and not done, as text."""
     count = Counter(outcome["status"] for outcome in done)
-    parts = [f"{count[status]} {word}" for status, word in WORDS.items() if count[status]]
+    parts = [f"{count[status]:,} {word}" for status, word in WORDS.items() if count[status]]
     if len(done) < total:
-        parts.append(f"{total - len(done)} not done")
-    return f"{total} mesh{'es' if total > 1 else ''}: {', '.join(parts)}"
+        parts.append(f"{total - len(done):,} not done")
+    return f"{total:,} mesh{'es' if total > 1 else ''}: {', '.join(parts)}"
 
 
 def _summary(done: list[Outcome], total: int, seconds: float) -> list[str]:

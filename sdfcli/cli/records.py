@@ -9,6 +9,7 @@ from operator import getitem
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
+from sdfcli.errors import EXIT_CODES
 from sdfcli.params import SIGNS, VERDICTS
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Record:
     Keys are annotations: `leaves: Annotated[Count, "octree leaves"]`. Texts describe a key, objects are merged into its
     schema, and an object with a type replaces it. A key with a default is optional: omitted while it has its default.
 
-    title: the output's, if the record is one; its first word is the command. The docstring says when it is printed.
+    title: the output's, if the record is one; its first word is the command, or `error` for all commands. The docstring says when it is printed.
     shared: keys of `Line`, optional with a `?`. optional: base class whose keys are optional here. open: it may lack
     keys, and have others.
     """
@@ -151,6 +152,12 @@ class Line(Record):
 
 
 Line.shared_ = Line.keys_
+
+
+class Failed(Line, title="error", shared="error"):
+    """The last line of any command that fails, unless a line above names the input that failed."""
+
+    exit_code: Annotated[int, one_of(*list(EXIT_CODES)[1:]), "the command's exit code"]
 
 
 class Stated(Line, shared="sign sign_reason sign_confidence sheets max_error rms_error"):

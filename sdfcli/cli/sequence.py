@@ -52,7 +52,12 @@ Times = Annotated[
         metavar="FILE", help="Frame times in seconds: one per line, or .npy. Not with --fps.", show_default=False
     ),
 ]
-Cold = Annotated[bool, typer.Option("--cold", help="Build each frame independently of the previous one.")]
+Cold = Annotated[
+    bool,
+    typer.Option(
+        "--cold", help="Build each frame independently of the previous one.", rich_help_panel=options.ADVANCED
+    ),
+]
 Jobs = Annotated[
     int | None,
     typer.Option(
@@ -62,6 +67,7 @@ Jobs = Annotated[
         metavar="N",
         help="Number of processes that build frames; by default one per core, or up to eight per GPU.",
         show_default=False,
+        rich_help_panel=options.DEVICE,
     ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print a line per frame, and seconds per stage.")]
@@ -104,26 +110,26 @@ def sequence(
     fps: Fps = None,
     times: Times = None,
     faces: options.Faces = None,
-    octree: Octree = BuildParams.octree,
-    depth: Depth = BuildParams.depth,
     tolerance: Tolerance = BuildParams.tolerance,
-    band: Band = BuildParams.band,
-    thin: Thin = BuildParams.thin,
-    sign: options.Sign = BuildParams.sign,
-    query: options.Query = BuildParams.query,
-    domain: Domain = None,
-    unit: Unit = None,
     max_error: MaxError = None,
-    cold: Cold = False,
+    sign: options.Sign = BuildParams.sign,
     resume: options.Resume = False,
-    device: options.Devices = "auto",
-    threads: options.Threads = None,
-    max_memory: MaxMemory = None,
-    jobs: Jobs = None,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: Verbose = False,
+    depth: Depth = BuildParams.depth,
+    thin: Thin = BuildParams.thin,
+    band: Band = BuildParams.band,
+    unit: Unit = None,
+    device: options.Devices = "auto",
+    threads: options.Threads = None,
+    max_memory: MaxMemory = None,
+    jobs: Jobs = None,
+    domain: Domain = None,
+    octree: Octree = BuildParams.octree,
+    query: options.Query = BuildParams.query,
+    cold: Cold = False,
 ) -> None:
     """Build a moving mesh's fields, frame by frame, into one HDF5 file.
 
@@ -163,7 +169,7 @@ def sequence(
 
 def _say_kept(kept: int, count: int) -> None:
     if kept:
-        say(f"{kept} of {count} frames are kept; to go on, repeat the command with --resume")
+        say(f"{kept:,} of {count:,} frames are kept; to go on, repeat the command with --resume")
 
 
 @dataclass
@@ -210,7 +216,7 @@ class Shown:
     def _line(self, row: dict[str, Any], name: str) -> str:
         how = "kept" if row["seconds"] is None else f"{row['seconds']['total']:.2f} s"
         error = f"error {error_text(row['max_error'])}"
-        place = f"[{row['index'] + 1}/{len(self.frames)}]"
+        place = f"[{row['index'] + 1:,}/{len(self.frames):,}]"
         return f"{place} {name}: {row['verdict']}, {row['leaves']:,} leaves, {error}, {how}"
 
     def end(self, named: list[str], output: Path, facts: dict[str, Any], unit: float) -> None:
@@ -257,7 +263,7 @@ class Shown:
     ) -> list[tuple[str, str]]:
         count, parameters = len(self.frames), facts["parameters"]
         lasts = f"{float(self.times[0]):g} to {float(self.times[-1]):g} s"
-        kept = f"; {self.kept} were kept" if self.kept else ""
+        kept = f"; {self.kept:,} were kept" if self.kept else ""
         return [
             ("frames", f"{count:,}, {lasts}"),
             ("error", f"at most {error_text(facts['max_error'])} of the unit (tolerance {parameters['tolerance']:g})"),

@@ -31,7 +31,9 @@ def kept_text(limit: str | None) -> str:
 
 def health_text(health: dict[str, Any]) -> str:
     """A mesh's state in a few words."""
-    faults = [f"{health[key]:,} {key.replace('_', ' ')}" for key in FAULTS if health.get(key)]
+    from sdfcli.mesh.health import count_text
+
+    faults = [count_text(health[key], key) for key in FAULTS if health.get(key)]
     return ", ".join(["watertight" if health["watertight"] else "not watertight", *faults])
 
 

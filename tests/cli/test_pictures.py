@@ -109,7 +109,7 @@ def test_default_names_and_replacing(
     ("words", "code", "says"),
     [
         (["render", "ball.h5", "-o", "a.jpg"], 2, ".png"),
-        (["render", "ball.h5", "--size", "800"], 2, "800x600"),
+        (["render", "ball.h5", "--size", "800x"], 2, "800x600"),
         (["render", "ball.h5", "--size", "0x5"], 2, "--size 0x5"),
         (["render", "ball.h5", "--size", "9000x5"], 2, "8192"),
         (["render", "ball.h5", "--view", "north"], 2, "--view north"),
@@ -126,7 +126,7 @@ def test_default_names_and_replacing(
         (["render", "missing.h5"], 3, "no such file"),
         (["render", "broken.h5"], 3, "broken.h5"),
         (["slice", "ball.h5", "-o", "a.svg"], 2, ".png"),
-        (["slice", "ball.h5", "-o", "none/a.png"], 2, "none: no such folder"),
+        (["slice", "ball.h5", "-o", "ball.h5/a.png"], 2, "ball.h5: cannot be used: that is not a folder"),
         (["slice", "ball.h5", "--axis", "q"], 2, "--axis q"),
         (["slice", "ball.h5", "--size", "5"], 2, "--size 5"),
         (["slice", "ball.h5", "--at", "7"], 2, "--at 7"),
