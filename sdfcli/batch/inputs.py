@@ -29,8 +29,8 @@ def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, r
     preserved. For a single mesh named directly, `output` is the file to write, unless it is a folder or ends with a
     slash. A mesh named twice counts once.
 
-    Raises UsageError without meshes, for a pattern without matches, for a folder without meshes, for a field name with another format's ending, for
-    several meshes with a single field name, and if two meshes would have the same output.
+    Raises UsageError without meshes, for a pattern without matches, for a folder without meshes, for a field name with
+    another format's ending, for several meshes with a single field name, and if two meshes would have the same output.
     """
     words = [word for name in named for word in (listed if name == "-" else _matches(name))]
     found = [pair for word in words for pair in _meshes(word, recursive)]

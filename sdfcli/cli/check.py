@@ -117,7 +117,12 @@ def _print_report(mesh: str, report: dict[str, Any]) -> None:
             rows.append(
                 ("certainty", f"inside certain at {report['sign_confidence']:.1%} of the points near the surface")
             )
-        rows.append(("thin walls", sheets_text(report["sheets"], BuildParams.tolerance, "would be lost")))
+        rows.append(
+            (
+                "thin walls",
+                sheets_text(report["sheets"], BuildParams.tolerance, report["diagonal"], "diagonal", "would be lost"),
+            )
+        )
         rows += [(f"{finding['what']}", f"-> {finding['then']}") for finding in report["findings"]]
         rows += [("note", each) for each in report["notes"]]
     print_table(mesh, rows)

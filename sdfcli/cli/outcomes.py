@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, say
 from sdfcli.cli.records import Json, Line, Stated, one_of, stored
-from sdfcli.cli.wording import health_text, kept_text, sheets_text, unit_name, verdict_text
+from sdfcli.cli.wording import (
+    errors_text,
+    health_text,
+    kept_text,
+    length_text,
+    lengths_of,
+    sheets_text,
+    unit_name,
+    verdict_text,
+)
 from sdfcli.errors import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -108,8 +117,15 @@ def _note_unused(done: list[Outcome], previous: str | None) -> None:
 
 def _record(outcome: Outcome) -> Line:
     """An outcome for JSON: without the picture."""
-    record = FailedBuild if outcome["status"] == "failed" else Built
-    return record(**{name: value for name, value in outcome.items() if name != "picture"})
+    facts = {name: value for name, value in outcome.items() if name != "picture"}
+    if outcome["status"] == "failed":
+        return FailedBuild(**facts)
+    return Built(**facts, lengths=lengths_of(outcome, unit_of(outcome)))
+
+
+def unit_of(outcome: Outcome) -> float:
+    """Length unit of an outcome's errors and tolerance, in the mesh's units."""
+    return float(outcome.get("unit") or outcome["health"]["diagonal"])
 
 
 def _place(number: int, total: int) -> str:
@@ -117,8 +133,10 @@ def _place(number: int, total: int) -> str:
 
 
 def _line(outcome: Outcome) -> str:
+    unit, measure = unit_of(outcome), unit_name(outcome)
     missed = f" misses the tolerance {error_text(outcome['tolerance'])}" if outcome["error_limit"] else ""
-    facts = f"{outcome['verdict']}, {outcome['leaves']:,} leaves, error {error_text(outcome['max_error'])}{missed}"
+    error = f"error {length_text(outcome['max_error'], unit, measure)}{missed}"
+    facts = f"{outcome['verdict']}, {outcome['leaves']:,} leaves, {error}"
     name = " ".join(outcome["input"].split())
     if outcome["status"] == "skipped":
         return f"{name}: skipped, {outcome['output']} is there ({facts})"
@@ -146,17 +164,17 @@ def _summary(done: list[Outcome], total: int, seconds: float) -> list[str]:
 
 def _print_table(report: Outcome, verbose: bool) -> None:
     skipped = report["status"] == "skipped"
-    unit = unit_name(report)
-    errors = f"at most {error_text(report['max_error'])}, rms {error_text(report['rms_error'])} of the {unit}"
+    unit, name = unit_of(report), unit_name(report)
     shape = f"{report['leaves']:,} leaves, {report['corners']:,} corners, depth {report['depth']}"
     rows = [
         ("verdict", verdict_text(report)),
-        ("error", f"{errors} (tolerance {error_text(report['tolerance'])}, {kept_text(report['error_limit'])})"),
+        ("error", errors_text(report, unit, name)),
+        ("tolerance", f"{length_text(report['tolerance'], unit, name)}, {kept_text(report['error_limit'])}"),
         ("file", f"{report['output']}, {human_bytes(report['bytes'])}"),
         ("time", "skipped" if skipped else f"{report['seconds']['total']:.2f} s on {report['device']}"),
-        ("thin walls", sheets_text(report["sheets"], report["tolerance"], unit=unit)),
+        ("thin walls", sheets_text(report["sheets"], report["tolerance"], unit, name)),
         ("mesh", f"{report['triangles']:,} triangles, {health_text(report['health'])}"),
-        ("diagonal", f"{report['health']['diagonal']:.9g}, in the mesh's units"),
+        ("diagonal", f"{report['health']['diagonal']:.9g}, in the mesh's units, as are all lengths"),
         ("sign", f"{report['sign']} ({report['sign_reason']})"),
         ("octree", f"{report['octree']}, {shape}"),
     ]

@@ -6,7 +6,7 @@ import html
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sdfcli.cli.outcomes import counts
+from sdfcli.cli.outcomes import counts, unit_of
 from sdfcli.cli.output import error_text, human_bytes
 from sdfcli.cli.wording import health_text
 
@@ -57,6 +57,7 @@ COLUMNS = (
     ("leaves", "number"),
     ("max error", "number"),
     ("rms error", "number"),
+    ("samples", "number"),
     ("seconds", "number"),
     ("size", "number"),
 )
@@ -85,6 +86,8 @@ def page(outcomes: list[Outcome], total: int) -> str:
 <body>
 <h1>Signed distance fields</h1>
 <p>{html.escape(counts(outcomes, total))}</p>
+<p>Errors are the largest and the root mean square at random points. They and thicknesses are fractions of the mesh's
+diagonal, or of <code>--unit</code>; below them, lengths in the mesh's units.</p>
 <table>
 <thead><tr><th>picture</th>{heads}</tr></thead>
 <tbody>
@@ -107,7 +110,7 @@ def _row(outcome: Outcome) -> str:
         why = _with_reason(f"failed ({outcome['exit_code']})", outcome["error"])
         cells += [_cell("failed", why, "text"), *(_cell("", "", "") for _ in COLUMNS[2:])]
     else:
-        seconds = outcome.get("seconds", {}).get("total")
+        seconds, samples, unit = outcome.get("seconds", {}).get("total"), outcome.get("error_samples"), unit_of(outcome)
         certain, thinnest, lost = outcome["sign_confidence"], *map(outcome["sheets"].get, ("thinnest", "lost"))
         skipped = "skipped" if outcome["status"] == "skipped" else ""
         cells += [
@@ -116,11 +119,12 @@ def _row(outcome: Outcome) -> str:
             _number(outcome["triangles"], f"{outcome['triangles']:,}"),
             _cell(outcome["sign"], _with_reason(outcome["sign"], outcome["sign_reason"]), "text"),
             _number(certain, "" if certain is None else f"{certain:.1%}"),
-            _number(thinnest, "" if thinnest is None else error_text(thinnest)),
+            _length(thinnest, unit),
             _number(lost, "" if lost is None else f"{lost:.2%}"),
             _number(outcome["leaves"], f"{outcome['leaves']:,}"),
-            _number(outcome["max_error"], error_text(outcome["max_error"])),
-            _number(outcome["rms_error"], error_text(outcome["rms_error"])),
+            _length(outcome["max_error"], unit),
+            _length(outcome["rms_error"], unit),
+            _number(samples, "" if samples is None else f"{samples:,}"),
             _number(seconds, "" if seconds is None else f"{seconds:.2f}"),
             _number(outcome["bytes"], human_bytes(outcome["bytes"])),
         ]
@@ -141,3 +145,10 @@ def _text(text: str) -> str:
 
 def _number(value: float | None, text: str) -> str:
     return _cell("" if value is None else value, html.escape(text), "number")
+
+
+def _length(fraction: float | None, unit: float) -> str:
+    """A fraction of the unit, with the length in the mesh's units below. unit: in the mesh's units."""
+    if fraction is None:
+        return _number(None, "")
+    return _cell(fraction, _with_reason(error_text(fraction), error_text(fraction * unit)), "number")

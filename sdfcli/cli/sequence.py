@@ -27,7 +27,7 @@ from sdfcli.cli.build_options import (
 )
 from sdfcli.cli.output import error_text, human_bytes, pace, print_json, print_table, progress, say
 from sdfcli.cli.records import Count, Line, Seconds, SummedSequence, took
-from sdfcli.cli.wording import frames_text
+from sdfcli.cli.wording import frames_text, length_text, lengths_of
 from sdfcli.errors import UsageError
 from sdfcli.params import ENDINGS, BuildOptions, BuildParams
 from sdfcli.startup import driver
@@ -233,6 +233,7 @@ class Shown:
                     coherent_frames=self.coherent,
                     motion=None if self._motion_unknown else self.motion,
                     **facts,
+                    lengths=lengths_of(facts | {"tolerance": facts["parameters"]["tolerance"]}, unit),
                     leaves=self.leaves,
                     bytes=size,
                     seconds=took(seconds),
@@ -252,7 +253,7 @@ class Shown:
     def _motion_text(self, unit: float) -> str:
         if len(self.frames) < 2:
             return "unknown: there is one frame"
-        known = f"at most {error_text(self.motion / unit)} of the unit per frame"
+        known = f"at most {length_text(self.motion / unit, unit, 'unit')} per frame"
         if not self.unknown:
             return known
         faces = f"{self.unknown:,} frame{'s have' if self.unknown > 1 else ' has'} other faces than the one before"
@@ -266,13 +267,14 @@ class Shown:
         kept = f"; {self.kept:,} were kept" if self.kept else ""
         return [
             ("frames", f"{count:,}, {lasts}"),
-            ("error", f"at most {error_text(facts['max_error'])} of the unit (tolerance {parameters['tolerance']:g})"),
+            ("error", f"{length_text(facts['max_error'], unit, 'unit')}, largest of all frames' samples"),
+            ("tolerance", length_text(parameters["tolerance"], unit, "unit")),
             ("file", f"{output}, {human_bytes(size)}"),
             ("time", f"{seconds:.1f} s, {rate:.3g} frames/s{kept}"),
             ("verdict", frames_text(facts["verdicts"])),
             ("sign", frames_text(facts["signs"])),
             ("motion", self._motion_text(unit)),
             ("coherent", f"{self.coherent:,} frames rest on the frame before"),
-            ("unit", f"{unit:.9g}, in the mesh's units"),
+            ("unit", f"{unit:.9g}, in the mesh's units, as are all lengths"),
             ("octree", f"{parameters['octree']}, {self.leaves / count:,.0f} leaves per frame"),
         ]
