@@ -32,10 +32,7 @@ def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, r
     Raises UsageError without meshes, for a pattern without matches, for a folder without meshes, for a field name with
     another format's ending, for several meshes with a single field name, and if two meshes would have the same output.
     """
-    words = [word for name in named for word in (listed if name == "-" else _matches(name))]
-    found = [pair for word in words for pair in _meshes(word, recursive)]
-    if not found:
-        raise UsageError("no meshes given")
+    words, found = _found(named, listed, recursive)
     if output is None and len(found) == 1 and found[0][0].lower().endswith(ENDINGS):
         raise UsageError(f"{found[0][0]}: {IS_FIELD}")
     single = len(words) == 1 and "-" not in named and not os.path.isdir(words[0])
@@ -55,6 +52,20 @@ def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, r
                 "or rename one of them"
             )
     return [Job(mesh, target) for target, mesh in jobs.items()]
+
+
+def find_meshes(named: Iterable[str], listed: Iterable[str], recursive: bool) -> list[str]:
+    """The meshes of `find_jobs` without outputs. Raises UsageError as it does, but for outputs."""
+    return list(dict.fromkeys(mesh for mesh, _ in _found(named, listed, recursive)[1]))
+
+
+def _found(named: Iterable[str], listed: Iterable[str], recursive: bool) -> tuple[list[str], list[tuple[str, Path]]]:
+    """Files and folders, and their meshes, each with its path in an output folder."""
+    words = [word for name in named for word in (listed if name == "-" else _matches(name))]
+    found = [pair for word in words for pair in _meshes(word, recursive)]
+    if not found:
+        raise UsageError("no meshes given")
+    return words, found
 
 
 def _matches(named: str) -> list[str]:

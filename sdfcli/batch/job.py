@@ -7,26 +7,29 @@ import functools
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from sdfcli.backend.overflow import overflow
 from sdfcli.backend.select import first_device
 from sdfcli.batch.messages import Outcome, Settings, failure
-from sdfcli.errors import InputError, SdfError, UsageError
+from sdfcli.errors import CheckFailedError, InputError, SdfError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.schema import INFO, is_complete
 from sdfcli.field.store import load
 from sdfcli.mesh.load import load_placed
 from sdfcli.mesh.mesh import Mesh
+from sdfcli.params import VERDICTS
 from sdfcli.pipeline import Helpers, build_field
 from sdfcli.runtime import remote
 from sdfcli.runtime.memory import as_sdf_error
+from sdfcli.verify.check import check
 
 
 def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:
-    """Builds a field into a file; an exception becomes a failed outcome."""
+    """Builds a field into a file, or checks a mesh; an exception becomes a failed outcome."""
     try:
-        return build_into(mesh, output, settings)
+        return check_mesh(mesh, settings) if settings.check else build_into(mesh, output, settings)
     except Exception as error:
         return failure(mesh, output, as_sdf_error(error, mesh))
 
@@ -50,7 +53,33 @@ def build_into(
             outcome = _build_here(source, Path(target), settings, progress, helpers)
         if remote.is_remote(output):
             progress("sending")
-    return {**outcome, "input": remote.shown(mesh), "output": remote.shown(output)}
+    named = {"input": remote.shown(mesh), "output": remote.shown(output)}
+    return {**outcome, **named, **_required(named["input"], outcome, settings.require)}
+
+
+def check_mesh(mesh: str, settings: Settings) -> Outcome:
+    """Checks a mesh, with the verdict of a build with the same parameters: where lost walls decide it, a field is built
+    and discarded, and `measured` is true. Raises the errors of `check` and `build_field`."""
+    with remote.local_input(mesh) as source:
+        report = check(source, first_device(settings.device), settings.threads, settings.params)
+        report["measured"] = report.pop("undecided")
+        if report["measured"]:
+            info = build_field(source, settings.params, replace(settings, hashed=False)).info
+            report |= {"verdict": info["verdict"], "sheets": {name: info["sheets"][name] for name in report["sheets"]}}
+    shown = remote.shown(mesh)
+    unit = {} if settings.params.unit is None else {"unit": settings.params.unit}
+    return {"input": shown, "status": "ok", **unit, **_required(shown, report, settings.require), **report}
+
+
+def _required(mesh: str, facts: Outcome, require: str | None) -> Outcome:
+    """Exit code, and `error` for a verdict worse than required or a missed tolerance."""
+    error = ""
+    if require is not None:
+        if VERDICTS.index(facts["verdict"]) > VERDICTS.index(require):
+            error = f"{mesh}: {facts['verdict']}, worse than {require}"
+        elif facts.get("error_limit"):
+            error = f"{mesh}: the error {facts['max_error']:.3g} misses the tolerance {facts['tolerance']:.3g}"
+    return {"exit_code": CheckFailedError.exit_code, "error": error} if error else {"exit_code": 0}
 
 
 def _build_here(

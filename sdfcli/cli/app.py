@@ -16,16 +16,25 @@ from typer.core import TyperCommand, TyperGroup
 
 from sdfcli import __version__, startup
 from sdfcli.cli import help as layout
-from sdfcli.cli.output import error_line, lost_output, print_error, print_json, print_traceback, say, standard_output
+from sdfcli.cli.output import (
+    error_line,
+    lost_output,
+    print_error,
+    print_json,
+    print_traceback,
+    printed,
+    say,
+    standard_output,
+)
 from sdfcli.cli.registry import BUILT_IN, COMMANDS, Entry, plugins, sub_commands
-from sdfcli.errors import EXIT_CODES, INTERRUPTED, DeviceError, ReadingNote, SdfError, UsageError
+from sdfcli.errors import EXIT_CODES, INTERRUPTED, CheckFailedError, DeviceError, ReadingNote, SdfError, UsageError
 from sdfcli.runtime import interrupts, memory
 from sdfcli.startup import driver
 
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": layout.WIDTH}
 
-JSON = "sdfcli.json"
-"""Key of a context's `meta`: whether the command prints JSON."""
+RECORDS = "sdfcli.records"
+"""Key of a context's `meta`, if the command prints JSON: how many records this process had printed before it."""
 
 
 class Command(TyperCommand):
@@ -51,8 +60,9 @@ class Command(TyperCommand):
             formatter.write(f"\n  {self.epilog}\n")
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command. The context's `meta` keeps whether it prints JSON, for errors."""
-        ctx.meta[JSON] = ctx.params.get("json", False)
+        """Runs the command. With --json, the context's `meta` keeps the count of records before it, for errors."""
+        if ctx.params.get("json"):
+            ctx.meta[RECORDS] = printed()
         return super().invoke(ctx)
 
 
@@ -234,7 +244,8 @@ class Commands(TyperGroup):
             known = memory.as_sdf_error(error, self._author(ctx.invoked_subcommand))
             if known is not error and type(known) is SdfError:
                 known = SdfError(f"{known} (--debug shows where)")
-            raise typer.Exit(_fail(known, ctx.meta.get(JSON, False))) from None
+            told = isinstance(known, CheckFailedError) and printed() > ctx.meta.get(RECORDS, 0)  # by its results
+            raise typer.Exit(_fail(known, RECORDS in ctx.meta and not told)) from None
 
 
 def _fail(error: SdfError, json: bool) -> int:

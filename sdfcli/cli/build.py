@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,15 +11,23 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.build_options import (
+    MANY,
     Band,
     Depth,
     Domain,
+    Jobs,
     MaxError,
     MaxMemory,
+    Meshes,
     Octree,
+    Recursive,
+    Report,
+    Require,
     Thin,
     Tolerance,
     Unit,
+    check_require,
+    listed_names,
     memory_limit,
     parse_domain,
     unit_for,
@@ -34,21 +41,10 @@ from sdfcli.startup import driver
 
 if TYPE_CHECKING:
     from sdfcli.batch.inputs import Job
-    from sdfcli.batch.messages import Outcome, Settings
+    from sdfcli.batch.messages import Settings
     from sdfcli.batch.run import BuildRequest
     from sdfcli.verify.estimate import Estimate
 
-MANY = "Many meshes"
-"""Panel of the help."""
-
-Meshes = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="MESH...",
-        help="Triangle meshes (PLY, OBJ, STL ...), folders of meshes, quoted patterns, URLs, or - for a list on "
-        "standard input.",
-    ),
-]
 Output = Annotated[
     str | None,
     typer.Option(
@@ -56,12 +52,6 @@ Output = Annotated[
         "-o",
         metavar="FILE",
         help="Output file, folder for several meshes, or s3:// URL; NAME.h5 by default.",
-    ),
-]
-Recursive = Annotated[
-    bool,
-    typer.Option(
-        "--recursive", "-r", help="Search subfolders; the output keeps their structure.", rich_help_panel=MANY
     ),
 ]
 Nearest = Annotated[
@@ -85,18 +75,6 @@ Previous = Annotated[
         rich_help_panel=options.ADVANCED,
     ),
 ]
-Jobs = Annotated[
-    int | None,
-    typer.Option(
-        "--jobs",
-        "-j",
-        min=1,
-        metavar="N",
-        help="Number of parallel builds; by default one per core, or two to six per GPU.",
-        show_default=False,
-        rich_help_panel=MANY,
-    ),
-]
 FailFast = Annotated[
     bool,
     typer.Option("--fail-fast/--keep-going", help="Start no further builds after a failure.", rich_help_panel=MANY),
@@ -110,10 +88,6 @@ SkipExisting = Annotated[
 Timeout = Annotated[
     float | None,
     typer.Option(min=0.001, metavar="SECONDS", help="Time limit per mesh.", show_default=False, rich_help_panel=MANY),
-]
-Report = Annotated[
-    Path | None,
-    typer.Option(metavar="PAGE.html", help="HTML page with a row per mesh.", show_default=False, rich_help_panel=MANY),
 ]
 Scheduler = Annotated[
     str | None,
@@ -146,6 +120,7 @@ def build(
     tolerance: Tolerance = BuildParams.tolerance,
     max_error: MaxError = None,
     sign: options.Sign = BuildParams.sign,
+    require: Require = None,
     dry_run: DryRun = False,
     force: options.Force = False,
     json: options.Json = False,
@@ -181,6 +156,7 @@ def build(
     from sdfcli.batch.messages import Settings
     from sdfcli.batch.run import BuildRequest
 
+    check_require(require)
     most = memory_limit(max_memory)
     unit = unit_for(unit, max_error, tolerance)
     params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
@@ -202,6 +178,7 @@ def build(
         force=force,
         skip_existing=skip_existing,
         picture=report is not None,
+        require=require,
     )
     if dry_run:
         code = _estimate_all(found, settings, json)
@@ -217,42 +194,17 @@ def _jobs(meshes: list[str], output: str | None, recursive: bool) -> list[Job]:
     """Jobs for the named meshes: each with its output."""
     from sdfcli.batch.inputs import find_jobs
 
-    text = os.fsdecode(sys.stdin.buffer.read()) if "-" in meshes else ""
-    names = text.split("\0") if "\0" in text else [line.removesuffix("\r") for line in text.split("\n")]
-    return find_jobs(meshes, [name for name in names if name.strip()], output, recursive)
+    return find_jobs(meshes, listed_names(meshes), output, recursive)
 
 
 def _build_all(request: BuildRequest, style: Style, report: Path | None) -> int:
     """Builds, shows the outcomes, and writes the report page if requested; returns the exit code."""
     from sdfcli.batch.run import run
+    from sdfcli.cli.report import reported
 
-    if report is not None:
-        _check_page(report, request)
-    done: list[Outcome] = []
-    try:
+    with reported(report, request) as done:
         show(run(request, lambda mesh: progress(mesh, style.quiet)), request, style, done)
-    except KeyboardInterrupt:
-        _write_page(report, request, done)
-        raise
-    _write_page(report, request, done)
     return max(int(outcome["exit_code"]) for outcome in done)
-
-
-def _check_page(report: Path, request: BuildRequest) -> None:
-    """Raises UsageError if the page may not be written."""
-    from sdfcli.runtime.files import check_ending, check_target
-
-    check_ending(report, "", ".html", ".htm")
-    check_target(report, request.settings.force, *request.inputs)
-    if any(os.path.realpath(job.output) == os.path.realpath(report) for job in request.jobs):
-        raise UsageError(f"--report {report}: that is the output of a mesh; use another name")
-
-
-def _write_page(report: Path | None, request: BuildRequest, done: list[Outcome]) -> None:
-    if report is not None and done:
-        from sdfcli.cli.report import write_page
-
-        write_page(report, done, len(request.jobs), request.settings.force)
 
 
 def _estimate_all(jobs: list[Job], settings: Settings, json: bool) -> int:

@@ -1,19 +1,33 @@
-"""Options shared by `sdfcli build` and `sdfcli sequence`: build parameters, lengths and memory."""
+"""Options shared by `sdfcli build`, `check` and `sequence`: build parameters, lengths, memory, many meshes."""
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sdfcli.cli.options import ADVANCED, DEVICE, words
 from sdfcli.errors import UsageError
-from sdfcli.params import DEFAULT_DEPTH, LENGTHS, OCTREES, THIN
+from sdfcli.params import DEFAULT_DEPTH, LENGTHS, OCTREES, THIN, VERDICTS
 from sdfcli.runtime import memory
 
-ACCURACY = "Accuracy"
-"""Panel of the help."""
+ACCURACY, MANY = "Accuracy", "Many meshes"
+"""Panels of the help."""
 
+BARS = VERDICTS[:-1]
+"""Verdicts for --require."""
+
+Meshes = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MESH...",
+        help="Triangle meshes (PLY, OBJ, STL ...), folders of meshes, quoted patterns, URLs, or - for a list on "
+        "standard input.",
+    ),
+]
 Octree = Annotated[
     str,
     typer.Option(
@@ -84,6 +98,51 @@ MaxMemory = Annotated[
         rich_help_panel=DEVICE,
     ),
 ]
+
+Recursive = Annotated[
+    bool,
+    typer.Option(
+        "--recursive", "-r", help="Search subfolders, too; fields keep their structure.", rich_help_panel=MANY
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        "-j",
+        min=1,
+        metavar="N",
+        help="Number of processes; by default one per core, or two to six per GPU.",
+        show_default=False,
+        rich_help_panel=MANY,
+    ),
+]
+Report = Annotated[
+    Path | None,
+    typer.Option(metavar="PAGE.html", help="HTML page with a row per mesh.", show_default=False, rich_help_panel=MANY),
+]
+Require = Annotated[
+    str | None,
+    typer.Option(
+        "--require",
+        **words(*BARS),
+        help="Worst verdict for exit code 0; a worse one, or a missed tolerance, has exit code 6.",
+        show_default=False,
+    ),
+]
+
+
+def check_require(require: str | None) -> None:
+    """Raises UsageError unless `require` is None or in BARS."""
+    if require is not None and require not in BARS:
+        raise UsageError(f"--require {require}: use {', '.join(BARS)}")
+
+
+def listed_names(meshes: list[str]) -> list[str]:
+    """Names on standard input, one a line or separated by null characters, if `-` is among the meshes; else none."""
+    text = os.fsdecode(sys.stdin.buffer.read()) if "-" in meshes else ""
+    names = text.split("\0") if "\0" in text else [line.removesuffix("\r") for line in text.split("\n")]
+    return [name for name in names if name.strip()]
 
 
 def parse_domain(domain: str | None) -> Any:

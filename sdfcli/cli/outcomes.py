@@ -19,7 +19,8 @@ from sdfcli.cli.wording import (
     unit_name,
     verdict_text,
 )
-from sdfcli.errors import EXIT_CODES
+from sdfcli.errors import EXIT_CODES, CheckFailedError
+from sdfcli.params import VERDICTS
 
 if TYPE_CHECKING:
     from sdfcli.batch.messages import Outcome, Settings
@@ -32,12 +33,14 @@ class Built(
     Stated,
     title="build",
     shared="input output bytes seconds? device? triangles vertices leaves corners watertight notes tolerance "
-    "content_sha256",
+    "content_sha256 error?",
 ):
     """A line per field that was built or exists."""
 
     status: Annotated[Literal["ok", "skipped"], "`skipped` fields have no `seconds`, `device`, `previous_used`"]
-    exit_code: Annotated[Literal[0], "exit code of this mesh's build"]
+    exit_code: Annotated[
+        int, one_of(0, CheckFailedError.exit_code), "exit code of this mesh's build; 6, with `error`: see `--require`"
+    ]
     health: Annotated[Json, stored("mesh"), "the mesh as read: [its keys](file.md#info)"]
     octree: Annotated[str, stored("parameters", "octree"), "`adaptive` or `bvh`"]
     unit: Annotated[
@@ -90,13 +93,16 @@ def show(outcomes: Iterable[Outcome], request: BuildRequest, style: Style, done:
 
 
 def _show_alone(outcome: Outcome, settings: Settings, style: Style) -> None:
-    if outcome["status"] == "failed":
+    if outcome["status"] != "failed" and not (style.quiet or style.json):
+        _print_table(outcome, style.verbose)
+    if "error" in outcome:
         say(f"sdfcli: {outcome['error']}")
         return
     if style.quiet:
         return
-    if not style.json:
-        _print_table(outcome, style.verbose)
+    if outcome["error_limit"] not in (None, "triangles"):
+        error, tolerance = error_text(outcome["max_error"]), error_text(outcome["tolerance"])
+        say(f"sdfcli: warning: {outcome['input']}: the error {error} misses the tolerance {tolerance}")
     if outcome["sign"] == "none" and settings.params.sign != "none":
         say(f"sdfcli: warning: {outcome['input']}: distances without signs: {outcome['sign_reason']}")
 
@@ -105,8 +111,11 @@ def _show_line(outcome: Outcome, place: str, style: Style) -> None:
     if outcome["status"] == "failed":
         message = outcome["error"]
         say(f"sdfcli: {message}" if style.quiet else f"{place} FAILED {message}")
-    elif not style.quiet:
+        return
+    if not style.quiet:
         say(f"{place} {_line(outcome)}")
+    if "error" in outcome:
+        say(f"sdfcli: {outcome['error']}")
 
 
 def _note_unused(done: list[Outcome], previous: str | None) -> None:
@@ -125,7 +134,7 @@ def _record(outcome: Outcome) -> Line:
 
 def unit_of(outcome: Outcome) -> float:
     """Length unit of an outcome's errors and tolerance, in the mesh's units."""
-    return float(outcome.get("unit") or outcome["health"]["diagonal"])
+    return float(outcome.get("unit") or outcome.get("health", outcome)["diagonal"])
 
 
 def _place(number: int, total: int) -> str:
@@ -145,10 +154,11 @@ def _line(outcome: Outcome) -> str:
     return f"{name}: {facts}, {outcome['seconds']['total']:.2f} s on {outcome['device']}"
 
 
-def counts(done: list[Outcome], total: int) -> str:
-    """Counts of meshes built, skipped, failed and not done, as text."""
-    count = Counter(outcome["status"] for outcome in done)
-    parts = [f"{count[status]:,} {word}" for status, word in WORDS.items() if count[status]]
+def counts(done: list[Outcome], total: int, check: bool = False) -> str:
+    """Counts of meshes built, skipped, failed and not done, as text. check: of checked meshes by verdict."""
+    words = dict(zip(VERDICTS, VERDICTS, strict=True)) | {"failed": "failed"} if check else WORDS
+    count = Counter(outcome.get("verdict", "failed") if check else outcome["status"] for outcome in done)
+    parts = [f"{count[status]:,} {word}" for status, word in words.items() if count[status]]
     if len(done) < total:
         parts.append(f"{total - len(done):,} not done")
     return f"{total:,} mesh{'es' if total > 1 else ''}: {', '.join(parts)}"
@@ -156,7 +166,7 @@ def counts(done: list[Outcome], total: int) -> str:
 
 def _summary(done: list[Outcome], total: int, seconds: float) -> list[str]:
     lines = [f"{counts(done, total)}, in {seconds:.1f} s"]
-    lines += [f"  failed ({each['exit_code']}): {each['input']}" for each in done if each["status"] == "failed"]
+    lines += [f"  failed ({each['exit_code']}): {each['input']}" for each in done if each["exit_code"]]
     if len(done) < total:
         lines.append("  to continue, repeat the command with --skip-existing")
     return lines

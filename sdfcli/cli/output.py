@@ -37,6 +37,14 @@ PERIOD = 10.0
 _lost: list[OSError] = []
 """Errors for which results were discarded."""
 
+_printed = [0]
+"""Count of records printed by this process."""
+
+
+def printed() -> int:
+    """Count of records printed by this process so far."""
+    return _printed[0]
+
 
 @contextmanager
 def standard_output() -> Iterator[None]:
@@ -110,6 +118,7 @@ def print_json(record: Record) -> None:
     text = json.dumps({"schema_version": SCHEMA_VERSION, **as_json(record)}, default=as_json)
     if ":/" in text:  # possibly a URL
         text = json.dumps(_shown(json.loads(text)))
+    _printed[0] += 1
     with standard_output():
         typer.echo(text)
 

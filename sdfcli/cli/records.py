@@ -163,7 +163,7 @@ Line.shared_ = Line.keys_
 
 
 class Failed(Line, title="error", shared="error"):
-    """The last line of any command that fails, unless a line above names the input that failed."""
+    """The last line of a failed command, unless its results tell the failure: a mesh's `error`, or `passed`."""
 
     exit_code: Annotated[int, one_of(*list(EXIT_CODES)[1:]), "the command's exit code"]
 

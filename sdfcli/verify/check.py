@@ -10,7 +10,7 @@ import numpy as np
 
 from sdfcli.backend import select_backend
 from sdfcli.mesh.health import Health, count_text
-from sdfcli.mesh.load import load_mesh
+from sdfcli.mesh.load import load_placed
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import FEW_LOST, BuildParams
 from sdfcli.query.mesh_distance import MeshDistance
@@ -27,27 +27,35 @@ COARSE = 1e-6
 """Float32 coordinate spacing above which it is reported, as a fraction of the diagonal."""
 
 
-def check(source: Any, device: str = "auto", threads: int | None = None) -> dict[str, Any]:
-    """Checks a mesh without building a field.
+def check(
+    source: Any, device: str = "auto", threads: int | None = None, params: BuildParams | None = None
+) -> dict[str, Any]:
+    """Checks a mesh without building a field: `sheets` is an estimate, of more lost walls than a build mostly has.
 
-    source: a path, a `trimesh.Trimesh`, or a (vertices, faces) pair.
+    source: a path, a `trimesh.Trimesh`, or a (vertices, faces) pair. params: of the build that would follow; defaults
+    if None.
 
-    Raises InputError for an unusable mesh.
+    `undecided` in the result: whether the verdict would be better if no walls were lost, so that only a build decides.
+
+    Raises InputError for an unusable mesh, UsageError for one that leaves the domain.
     """
     from sdfcli.mesh.formats.units import units_of
 
     backend = select_backend(device, threads)
-    mesh = load_mesh(source, backend)
-    scene = Scene.of(mesh, "auto", backend)
+    params = params or BuildParams()
+    mesh = load_placed(source, params, backend)
+    scene = Scene.of(mesh, params.sign, backend)
     turned = scene.mesh
-    near, places = turned.domain.to_unit(sample_points(turned, BuildParams.band, SAMPLES, SEED)["band"]), spots(turned)
+    near, places = turned.domain.to_unit(sample_points(turned, params.band, SAMPLES, SEED)["band"]), spots(turned)
     confidence, choice = scene.signer.confidence(near), scene.choice
-    report, params = mesh_report(mesh.health, choice), BuildParams()
+    report = mesh_report(mesh.health, choice)
     found = find_sheets(MeshDistance.of(scene), *places, params.tolerance)
-    lost = found.width < params.thin_limit * mesh.diagonal if choice.method != "none" else None
+    lost = found.width < params.thin_limit * mesh.unit if choice.method != "none" else None
     sheets = found.report(lost, turned)
+    estimated, clean = (verdict(mesh.health, choice, confidence, share) for share in (sheets["lost"], None))
     return {
-        "verdict": verdict(mesh.health, choice, confidence, sheets["lost"]),
+        "verdict": estimated,
+        "undecided": estimated != clean,
         **report,
         "diagonal": mesh.diagonal,
         "size": [float(x) for x in mesh.bounds[1] - mesh.bounds[0]],

@@ -605,7 +605,7 @@ def test_progress_on_a_terminal(folder: Path) -> None:
     assert "ball.h5: " in seen
     assert "contact" not in seen
     assert len(Path("rows").read_text().splitlines()) == 11
-    assert pace(8192, 100_000, 0.5, "poses") == "8192 of 100000 poses, 16,384 poses/s, 6 s left"
+    assert pace(8192, 100_000, 0.5, "poses") == "8,192 of 100,000 poses, 16,384 poses/s, 6 s left"
 
 
 @pytest.fixture

@@ -72,6 +72,8 @@ EXAMPLES = {
     "profile --dry-run": "profile TORUS --dry-run",
 }
 MORE = {
+    "build": {"error"},
+    "check": {"error"},
     "query, a point": {"gx", "gy", "gz", "nearest_x", "nearest_y", "nearest_z", "triangle"},
     "collide, a pose": {"frame"},
     "collide --path": {"output", "margin", "contacts"},
