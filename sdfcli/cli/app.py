@@ -34,7 +34,7 @@ from sdfcli.startup import driver
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": layout.WIDTH}
 
 RECORDS = "sdfcli.records"
-"""Key of a context's `meta`, if the command prints JSON: how many records this process had printed before it."""
+"""Key in a context's `meta`, if the command prints JSON: record count before it."""
 
 
 class Command(TyperCommand):
@@ -47,7 +47,7 @@ class Command(TyperCommand):
         raise typer.Exit
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Words of the usage line after the command's name."""
+        """Usage after the command's name."""
         return layout.usage(self, ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -60,7 +60,7 @@ class Command(TyperCommand):
             formatter.write(f"\n  {self.epilog}\n")
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command. With --json, the context's `meta` keeps the count of records before it, for errors."""
+        """Runs the command. With --json, stores the record count before it, for errors."""
         if ctx.params.get("json"):
             ctx.meta[RECORDS] = printed()
         return super().invoke(ctx)
@@ -249,7 +249,7 @@ class Commands(TyperGroup):
 
 
 def _fail(error: SdfError, json: bool) -> int:
-    """Reports a command's error on standard error, and with --json as the last line of its output; returns the exit
+    """Reports a command's error on standard error, and with --json on standard output; returns the exit
     code."""
     code = print_error(error)
     if json:

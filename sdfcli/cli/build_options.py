@@ -15,7 +15,7 @@ from sdfcli.params import DEFAULT_DEPTH, LENGTHS, OCTREES, THIN, VERDICTS
 from sdfcli.runtime import memory
 
 ACCURACY, MANY = "Accuracy", "Many meshes"
-"""Panels of the help."""
+"""Help panels."""
 
 BARS = VERDICTS[:-1]
 """Verdicts for --require."""

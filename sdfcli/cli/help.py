@@ -1,4 +1,4 @@
-"""Help in two columns: sections of arguments and options, at any terminal width."""
+"""Help in two columns, for any terminal width."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from pathlib import Path
 from typing import Any
 
 WIDTH = 100
-"""Maximum line width of the help; narrower terminals get narrower lines."""
+"""Maximum line width; narrower terminals get narrower lines."""
 
 NAMES = 26
-"""Maximum width of the column of names; a longer one has a line of its own."""
+"""Maximum width for names; a longer one has its own line."""
 
 VALUES = {str: "TEXT", Path: "FILE", int: "N", float: "X"}
 
 RANGE = re.compile(r"\b(?:([\d.]+)<=x|x>=([\d.]+))(?:<=([\d.]+))?(?=[];])")
-"""A range at the end of Click's help for an option."""
+"""A range at the end in Click's help for an option."""
 
 
 def value_name(hint: Any) -> str:
-    """Placeholder of an option's value by its type, in help and documentation; empty for a flag."""
+    """An option value's placeholder by type, in help and documentation; empty for a flag."""
     if hint in VALUES:
         return VALUES[hint]
     return next(filter(None, map(value_name, typing.get_args(hint))), "")
 
 
 def usage(command: Any, ctx: Any) -> list[str]:
-    """Words of a command's usage line after its name."""
+    """A command's usage after its name."""
     found = [str(command.options_metavar)]
     for each in _arguments(command, ctx):
         name = _name(each)
@@ -37,7 +37,7 @@ def usage(command: Any, ctx: Any) -> list[str]:
 
 
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
-    """Writes sections of arguments and options: `Options` first, then the options' panels in order of appearance."""
+    """Writes arguments, options without a panel, then each panel's options as they appear."""
     sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     for each in _arguments(command, ctx):
         sections["Arguments"].append((_name(each), each.help or ""))

@@ -10,7 +10,7 @@ import typer
 from sdfcli.params import QUERIES, SIGNS
 
 ADVANCED, DEVICE, SEQUENCES = "Advanced", "Device", "Sequences"
-"""Panels of the help for options shared by several commands; options without one come first."""
+"""Help panels for shared options; options without one come first."""
 
 
 def words(*values: str, others: str = "") -> dict[str, Any]:

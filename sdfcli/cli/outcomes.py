@@ -133,7 +133,7 @@ def _record(outcome: Outcome) -> Line:
 
 
 def unit_of(outcome: Outcome) -> float:
-    """Length unit of an outcome's errors and tolerance, in the mesh's units."""
+    """Length by which an outcome's fractions are multiplied, in the mesh's units."""
     return float(outcome.get("unit") or outcome.get("health", outcome)["diagonal"])
 
 
@@ -155,7 +155,7 @@ def _line(outcome: Outcome) -> str:
 
 
 def counts(done: list[Outcome], total: int, check: bool = False) -> str:
-    """Counts of meshes built, skipped, failed and not done, as text. check: of checked meshes by verdict."""
+    """Mesh counts as text: built, skipped, failed, not done. check: by verdict instead."""
     words = dict(zip(VERDICTS, VERDICTS, strict=True)) | {"failed": "failed"} if check else WORDS
     count = Counter(outcome.get("verdict", "failed") if check else outcome["status"] for outcome in done)
     parts = [f"{count[status]:,} {word}" for status, word in words.items() if count[status]]

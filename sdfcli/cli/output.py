@@ -38,11 +38,11 @@ _lost: list[OSError] = []
 """Errors for which results were discarded."""
 
 _printed = [0]
-"""Count of records printed by this process."""
+"""Record count."""
 
 
 def printed() -> int:
-    """Count of records printed by this process so far."""
+    """Number of records this process has printed."""
     return _printed[0]
 
 

@@ -52,7 +52,7 @@ document.querySelectorAll("th button").forEach(button => button.addEventListener
 
 
 Column = tuple[str, str, Callable[["Outcome"], str]]
-"""Heading, kind (`text` or `number`), and the cell of a mesh that has not failed."""
+"""Heading, kind (`text` or `number`), and cell for a mesh that has not failed."""
 
 
 def _columns(check: bool) -> list[Column]:
@@ -118,7 +118,7 @@ def write_page(path: Path, outcomes: list[Outcome], request: BuildRequest) -> No
 
 
 def page(outcomes: list[Outcome], total: int, check: bool = False) -> str:
-    """The page: a sortable table with a row per mesh, failures included. check: of `sdfcli check`."""
+    """The page: a sortable table with a row per mesh, failures included. check: for `sdfcli check`."""
     columns = _columns(check)
     named = [("mesh", "text"), ("verdict", "text"), *(column[:2] for column in columns)]
     heads = "".join(f'<th data-kind="{kind}"><button type="button">{name}</button></th>' for name, kind in named)
@@ -188,7 +188,7 @@ def _number(value: float | None, text: str) -> str:
 
 
 def _length(fraction: float | None, unit: float) -> str:
-    """A fraction of the unit, with the length in the mesh's units below. unit: in the mesh's units."""
+    """A fraction with its length below. unit: as in `length_text`."""
     if fraction is None:
         return _number(None, "")
     return _cell(fraction, _with_reason(error_text(fraction), error_text(fraction * unit)), "number")

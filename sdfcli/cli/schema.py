@@ -17,7 +17,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 LINK = re.compile(r"\[(.*?)\]\(.*?\)")
 """Markdown link."""
 ERROR = "error"
-"""Title of the line that all commands share."""
+"""Title shared by all commands."""
 FILE = "file"
 """Schema name of file attributes."""
 VERSION = {

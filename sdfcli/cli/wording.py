@@ -61,7 +61,7 @@ def verdict_text(report: dict[str, Any]) -> str:
 
 
 FRACTIONS = ("tolerance", "max_error", "rms_error")
-"""Entries of reports that are fractions of the unit."""
+"""Fractions in reports."""
 SHEETS = ("thinnest", "needed_thin")
 """Those in `sheets`."""
 
@@ -74,7 +74,7 @@ def lengths_of(report: dict[str, Any], unit: float) -> dict[str, float | None]:
 
 
 def length_text(fraction: float, unit: float, name: str) -> str:
-    """A length in the mesh's units, with its fraction of the unit. name: the unit's, see `unit_name`."""
+    """A length in the mesh's units, then as a fraction. unit: in the mesh's units; name: see `unit_name`."""
     return f"{error_text(fraction * unit)} ({error_text(fraction)} of the {name})"
 
 
