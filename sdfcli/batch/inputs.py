@@ -29,7 +29,7 @@ def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, r
     preserved. For a single mesh named directly, `output` is the file to write, unless it is a folder or ends with a
     slash. A mesh named twice counts once.
 
-    Raises UsageError without meshes, for a pattern without matches, for a folder without meshes, for a field name with
+    Raises UsageError without meshes, for a folder without meshes, for a field name with
     another format's ending, for several meshes with a single field name, and if two meshes would have the same output.
     """
     words, found = _found(named, listed, recursive)
@@ -69,14 +69,11 @@ def _found(named: Iterable[str], listed: Iterable[str], recursive: bool) -> tupl
 
 
 def _matches(named: str) -> list[str]:
-    """A name, or the sorted matches of a quoted pattern (`*`, `?`, `[...]`, `**` for folders). Raises UsageError for a
-    pattern without matches."""
+    """A quoted pattern's sorted matches (`*`, `?`, `[...]`, `**` for folders); the name itself if it has none, as in a
+    shell."""
     if not glob.has_magic(named) or is_remote(named) or os.path.lexists(named):
         return [named]
-    found = sorted(glob.glob(named, recursive=True))
-    if not found:
-        raise UsageError(f"{named}: no file matches this pattern")
-    return found
+    return sorted(glob.glob(named, recursive=True)) or [named]
 
 
 def _target(output: str | None, place: Path) -> str:

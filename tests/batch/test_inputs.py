@@ -77,7 +77,6 @@ def test_what_is_named(
         (["empty"], False, ["empty", "no meshes", "-r"]),
         (["-"], False, ["no meshes"]),
         ([""], False, ["empty name"]),
-        (["parts/*.stl"], False, ["parts/*.stl", "no file matches"]),
     ],
 )
 def test_what_is_refused(tree: Path, named: list[str], recursive: bool, words: list[str]) -> None:
@@ -85,6 +84,11 @@ def test_what_is_refused(tree: Path, named: list[str], recursive: bool, words: l
         find_jobs(named, [], "out", recursive)
     for word in words:
         assert word in str(refusal.value)
+
+
+def test_a_pattern_without_matches(tree: Path) -> None:
+    """As in a shell: its name stays, and no file has it."""
+    assert find_jobs(["parts/*.stl"], [], None, False) == [Job("parts/*.stl", "*.h5")]
 
 
 def test_a_file_named_like_a_pattern(tree: Path) -> None:

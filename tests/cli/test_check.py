@@ -148,7 +148,8 @@ def test_what_is_checked(files: dict[str, Path], tmp_path: Path, monkeypatch: py
         *lines, last = done.stdout.splitlines()
         assert {line.partition(":")[0] for line in lines} == names
         assert last.startswith(f"{len(names)} meshes: ")
-    assert run("none*").exit_code == 2
+    done = run("none*")
+    assert (done.exit_code, done.stderr) == (3, "sdfcli: none*: no such file\n")
 
 
 def test_a_page_of_checks(files: dict[str, Path], tmp_path: Path) -> None:
