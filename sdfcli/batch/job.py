@@ -73,13 +73,16 @@ def check_mesh(mesh: str, settings: Settings) -> Outcome:
 
 def _required(mesh: str, facts: Outcome, require: str | None) -> Outcome:
     """Exit code, and `error` for a verdict worse than required or a missed tolerance."""
-    error = ""
-    if require is not None:
-        if VERDICTS.index(facts["verdict"]) > VERDICTS.index(require):
-            error = f"{mesh}: {facts['verdict']}, worse than {require}"
-        elif facts.get("error_limit"):
-            error = f"{mesh}: the error {facts['max_error']:.3g} misses the tolerance {facts['tolerance']:.3g}"
-    return {"exit_code": CheckFailedError.exit_code, "error": error} if error else {"exit_code": 0}
+    faults = []
+    if require is not None and VERDICTS.index(facts["verdict"]) > VERDICTS.index(require):
+        faults.append(f"{facts['verdict']}, worse than {require}")
+    if require is not None and facts.get("error_limit"):
+        unit = facts.get("unit") or facts["health"]["diagonal"]
+        far, allowed = (f"{facts[name] * unit:.4g}" for name in ("max_error", "tolerance"))
+        faults.append(f"the error {far} misses the tolerance {allowed}, in the mesh's units")
+    if not faults:
+        return {"exit_code": 0}
+    return {"exit_code": CheckFailedError.exit_code, "error": f"{mesh}: {'; '.join(faults)}"}
 
 
 def _build_here(

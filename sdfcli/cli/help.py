@@ -46,6 +46,7 @@ def write_options(command: Any, ctx: Any, formatter: Any) -> None:
         if record is not None:
             panel = getattr(each, "rich_help_panel", None) or "Options"
             name, text = record
+            text = text.replace(r"\[", "[")  # escaped by older versions of Typer
             sections.setdefault(panel, []).append((name, RANGE.sub(_range, text)))
     for title, rows in sections.items():
         write_section(formatter, title, rows)

@@ -101,7 +101,8 @@ def _show_alone(outcome: Outcome, settings: Settings, style: Style) -> None:
     if style.quiet:
         return
     if outcome["error_limit"] not in (None, "triangles"):
-        error, tolerance = error_text(outcome["max_error"]), error_text(outcome["tolerance"])
+        unit, name = unit_of(outcome), unit_name(outcome)
+        error, tolerance = (length_text(outcome[each], unit, name) for each in ("max_error", "tolerance"))
         say(f"sdfcli: warning: {outcome['input']}: the error {error} misses the tolerance {tolerance}")
     if outcome["sign"] == "none" and settings.params.sign != "none":
         say(f"sdfcli: warning: {outcome['input']}: distances without signs: {outcome['sign_reason']}")
@@ -143,7 +144,7 @@ def _place(number: int, total: int) -> str:
 
 def _line(outcome: Outcome) -> str:
     unit, measure = unit_of(outcome), unit_name(outcome)
-    missed = f" misses the tolerance {error_text(outcome['tolerance'])}" if outcome["error_limit"] else ""
+    missed = f" misses the tolerance {error_text(outcome['tolerance'] * unit)}" if outcome["error_limit"] else ""
     error = f"error {length_text(outcome['max_error'], unit, measure)}{missed}"
     facts = f"{outcome['verdict']}, {outcome['leaves']:,} leaves, {error}"
     name = " ".join(outcome["input"].split())

@@ -161,7 +161,7 @@ def _row(outcome: Outcome, columns: list[Column], check: bool) -> str:
         cells += [_cell("failed", why, "text"), *(_cell("", "", "") for _ in columns)]
     else:
         below = ["skipped"] if outcome["status"] == "skipped" else []
-        below += [f"failed ({outcome['exit_code']})"] if outcome["exit_code"] else []
+        below += [f"failed ({outcome['exit_code']}): {outcome['error']}"] if outcome["exit_code"] else []
         cells.append(_cell(outcome["verdict"], _with_reason(outcome["verdict"], ", ".join(below)), "text"))
         cells += [cell(outcome) for _, _, cell in columns]
     return f'<tr class="{"failed" if outcome["exit_code"] else html.escape(outcome["verdict"])}">{"".join(cells)}</tr>'

@@ -274,7 +274,7 @@ class Shown:
             ("verdict", frames_text(facts["verdicts"])),
             ("sign", frames_text(facts["signs"])),
             ("motion", self._motion_text(unit)),
-            ("coherent", f"{self.coherent:,} frames rest on the frame before"),
+            ("coherent", f"{self.coherent:,} frame{'s rest' if self.coherent != 1 else ' rests'} on the frame before"),
             ("unit", f"{unit:.9g}, in the mesh's units, as are all lengths"),
             ("octree", f"{parameters['octree']}, {self.leaves / count:,.0f} leaves per frame"),
         ]

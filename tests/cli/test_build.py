@@ -300,6 +300,32 @@ def test_texts_say_what_errors_are_fractions_of(ball: Path, tmp_path: Path) -> N
         assert re.search(r"^unit +5, in the mesh's units$", text, re.MULTILINE)
 
 
+def test_fractions_are_told_as_lengths(ball: Path, tmp_path: Path) -> None:
+    """In the mesh's units, by build, info, verify and check; of a part in millimetres, by --max-error."""
+    quick = ["--device", "cpu", "--max-error", "0.04"]
+    field = tmp_path / "a.h5"
+    built = json.loads(run("build", ball, "-o", field, *quick, "--json").stdout)
+    told = json.loads(run("info", field, "--json").stdout)
+    verified = json.loads(run("verify", field, "--mesh", ball, "--samples", "300", "--device", "cpu", "--json").stdout)
+    checked = json.loads(run("check", ball, *quick, "--json").stdout)
+    assert built["unit"] == pytest.approx(40)
+    for report, names in ((built, BUILT), (told, BUILT), (verified, BUILT[:2]), (checked, ())):
+        for name in names:
+            fraction = told["parameters"][name] if name == "tolerance" else report[name]
+            assert report["lengths"][name] == pytest.approx(40 * fraction)
+    assert built["lengths"]["tolerance"] == pytest.approx(0.04)
+    assert built["error_samples"] == told["error_samples"] == 30_000
+    assert checked["lengths"] == {"thinnest": None, "needed_thin": None}
+    for region in verified["regions"].values():
+        assert region["lengths"]["max_error"] == pytest.approx(40 * region["max_error"])
+    table = run("info", field).stdout
+    assert re.search(r"^tolerance +0.04 \(0.001 of the unit\), kept$", table, re.MULTILINE)
+    assert re.search(r"^error +0.0\d+ \(0.0\d+ of the unit\), largest of 30,000 samples; rms ", table, re.MULTILINE)
+
+
+BUILT = ("tolerance", "max_error", "rms_error")
+
+
 def test_a_domain_and_an_error_in_the_meshs_units(ball: Path, tmp_path: Path) -> None:
     words = ["build", ball, "-o", tmp_path / "a.h5", *PLACE, "--json", "--device", "cpu"]
     done = run(*words)

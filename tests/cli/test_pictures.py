@@ -17,6 +17,7 @@ import sdfcli
 import shapes
 from commands import run
 from sdfcli.cli.app import app
+from sdfcli.cli.render import parse_size
 from sdfcli.query.poses import pose_at
 
 
@@ -103,6 +104,11 @@ def test_default_names_and_replacing(
     assert invoke(command, folder / "ball.h5", "-q", "--force").output == ""
     assert Path(name).read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(("size", "parsed"), [("800x600", (800, 600)), ("64", (64, 64))])
+def test_sizes(size: str, parsed: tuple[int, int]) -> None:
+    assert parse_size(size) == parsed
 
 
 @pytest.mark.parametrize(
