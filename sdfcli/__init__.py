@@ -33,6 +33,7 @@ __all__ = [
 TYPE_CHECKING = False  # importing `typing` takes longer than this whole module
 if TYPE_CHECKING:
     from sdfcli.apps.flow.run import flow
+    from sdfcli.batch.check import check
     from sdfcli.extract.isosurface import isosurface
     from sdfcli.field.device_arrays import sampler_source
     from sdfcli.field.field import Field
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from sdfcli.pictures.render import render
     from sdfcli.pictures.slice import slice_image
     from sdfcli.pipeline import build
-    from sdfcli.quality.check import check
     from sdfcli.quality.estimate import estimate
     from sdfcli.quality.verification import verify
     from sdfcli.query.contacts import contacts
@@ -59,7 +59,7 @@ _HOME = {
     "SphereTree": "query.sphere_tree",
     "build": "pipeline",
     "build_sequence": "sequence.build",
-    "check": "quality.check",
+    "check": "batch.check",
     "contacts": "query.contacts",
     "estimate": "quality.estimate",
     "first_contact": "query.first_contact",

@@ -20,6 +20,8 @@ class Settings(BuildOptions):
     skip_existing  skip a mesh whose output is its field with the same parameters. Any other existing file is an error
                    unless `force` is set.
     picture        add a thumbnail to outcomes.
+    require        worst verdict with exit code 0, which also requires the tolerance; None: any.
+    check          check meshes, without fields.
     """
 
     hashed: bool = True
@@ -28,6 +30,8 @@ class Settings(BuildOptions):
     force: bool = False
     skip_existing: bool = False
     picture: bool = False
+    require: str | None = None
+    check: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The settings as JSON, for `of_json`."""
@@ -40,7 +44,8 @@ class Settings(BuildOptions):
 
 
 Outcome = dict[str, Any]
-"""input, output, status (`ok`, `skipped` or `failed`), exit_code; and `error`, or the field's facts."""
+"""input, output, status (`ok`, `skipped` or `failed`), exit_code; and `error`, or the facts of the field or mesh, with
+`error` if they fall short of `Settings.require`."""
 
 
 def failure(mesh: str, output: str | None, error: SdfError) -> Outcome:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,15 +11,23 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.build_options import (
+    MANY,
     Band,
     Depth,
     Domain,
+    Jobs,
     MaxError,
     MaxMemory,
+    Meshes,
     Octree,
+    Recursive,
+    Report,
+    Require,
     Thin,
     Tolerance,
     Unit,
+    check_require,
+    listed_names,
     memory_limit,
 )
 from sdfcli.cli.outcomes import FailedBuild, Style, show
@@ -32,59 +39,61 @@ from sdfcli.startup import driver
 
 if TYPE_CHECKING:
     from sdfcli.batch.inputs import Job
-    from sdfcli.batch.messages import Outcome, Settings
+    from sdfcli.batch.messages import Settings
     from sdfcli.batch.run import BuildRequest
     from sdfcli.quality.estimate import Estimate
 
-Meshes = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="MESH...",
-        help="Triangle meshes (PLY, OBJ, STL ...), folders of meshes, URLs, or - for a list on standard input.",
-    ),
-]
 Output = Annotated[
     str | None,
-    typer.Option("--output", "-o", help="Output file, folder for several meshes, or s3:// URL; NAME.h5 by default."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Output file, folder for several meshes, or s3:// URL; NAME.h5 by default.",
+    ),
 ]
-Recursive = Annotated[
-    bool, typer.Option("--recursive", "-r", help="Search subfolders; the output keeps their structure.")
+Nearest = Annotated[
+    bool,
+    typer.Option(
+        "--nearest", help="Store each corner's nearest triangle, for --previous.", rich_help_panel=options.ADVANCED
+    ),
 ]
-Nearest = Annotated[bool, typer.Option("--nearest", help="Store each corner's nearest triangle, for --previous.")]
 Why = Annotated[
     bool,
-    typer.Option("--why", help="Store why each leaf's parent was split, for `info --why` and `slice --why`."),
+    typer.Option(
+        "--why",
+        help="Store why each leaf's parent was split, for `info --why` and `slice --why`.",
+        rich_help_panel=options.ADVANCED,
+    ),
 ]
 Previous = Annotated[
     Path | None,
-    typer.Option(help="Previous frame's field, built with --nearest, for a warm start. Implies --nearest."),
-]
-Jobs = Annotated[
-    int | None,
     typer.Option(
-        "--jobs",
-        "-j",
-        min=1,
-        metavar="N",
-        help="Number of parallel builds; by default one per core, or two to six per GPU.",
-        show_default=False,
+        help="Previous frame's field, built with --nearest, for a warm start. Implies --nearest.",
+        rich_help_panel=options.ADVANCED,
     ),
 ]
-FailFast = Annotated[bool, typer.Option("--fail-fast/--keep-going", help="Start no further builds after a failure.")]
+FailFast = Annotated[
+    bool,
+    typer.Option("--fail-fast/--keep-going", help="Start no further builds after a failure.", rich_help_panel=MANY),
+]
 SkipExisting = Annotated[
-    bool, typer.Option("--skip-existing", help="Skip meshes whose field exists with the same parameters.")
+    bool,
+    typer.Option(
+        "--skip-existing", help="Skip meshes whose field exists with the same parameters.", rich_help_panel=MANY
+    ),
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option(min=0.001, metavar="SECONDS", help="Time limit per mesh.", show_default=False),
-]
-Report = Annotated[
-    Path | None, typer.Option(metavar="PAGE.html", help="HTML page with a row per mesh.", show_default=False)
+    typer.Option(min=0.001, metavar="SECONDS", help="Time limit per mesh.", show_default=False, rich_help_panel=MANY),
 ]
 Scheduler = Annotated[
     str | None,
     typer.Option(
-        metavar="tcp://HOST:PORT|local", help="Dask scheduler that distributes the meshes.", show_default=False
+        metavar="tcp://HOST:PORT|local",
+        help="Dask scheduler that distributes the meshes.",
+        show_default=False,
+        rich_help_panel=MANY,
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate leaves, time, memory and file size; write nothing.")]
@@ -106,34 +115,35 @@ class EstimatedBuild(Line, title="build --dry-run", shared="input leaves seconds
 def build(
     meshes: Meshes,
     output: Output = None,
-    recursive: Recursive = False,
-    octree: Octree = BuildParams.octree,
-    depth: Depth = BuildParams.depth,
     tolerance: Tolerance = BuildParams.tolerance,
-    band: Band = BuildParams.band,
-    thin: Thin = BuildParams.thin,
-    sign: options.Sign = BuildParams.sign,
-    query: options.Query = BuildParams.query,
-    domain: Domain = None,
-    unit: Unit = None,
     max_error: MaxError = None,
-    nearest: Nearest = False,
-    previous: Previous = None,
-    why: Why = False,
-    device: options.Devices = "auto",
-    threads: options.Threads = None,
-    max_memory: MaxMemory = None,
-    jobs: Jobs = None,
-    fail_fast: FailFast = False,
-    skip_existing: SkipExisting = False,
-    timeout: Timeout = None,
-    report: Report = None,
-    scheduler: Scheduler = None,
+    sign: options.Sign = BuildParams.sign,
+    require: Require = None,
     dry_run: DryRun = False,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: Verbose = False,
+    recursive: Recursive = False,
+    jobs: Jobs = None,
+    skip_existing: SkipExisting = False,
+    fail_fast: FailFast = False,
+    timeout: Timeout = None,
+    report: Report = None,
+    scheduler: Scheduler = None,
+    depth: Depth = BuildParams.depth,
+    thin: Thin = BuildParams.thin,
+    band: Band = BuildParams.band,
+    unit: Unit = None,
+    device: options.Devices = "auto",
+    threads: options.Threads = None,
+    max_memory: MaxMemory = None,
+    domain: Domain = None,
+    octree: Octree = BuildParams.octree,
+    query: options.Query = BuildParams.query,
+    why: Why = False,
+    nearest: Nearest = False,
+    previous: Previous = None,
 ) -> None:
     """Build adaptive signed distance fields (HDF5) from meshes.
 
@@ -144,6 +154,7 @@ def build(
     from sdfcli.batch.messages import Settings
     from sdfcli.batch.run import BuildRequest
 
+    check_require(require)
     most = memory_limit(max_memory)
     params = BuildParams.of(
         octree=octree,
@@ -175,12 +186,13 @@ def build(
         force=force,
         skip_existing=skip_existing,
         picture=report is not None,
+        require=require,
     )
     if dry_run:
         code = _estimate_all(found, settings, json)
     else:
         raises = not json and report is None
-        request = BuildRequest(found, settings, output, jobs, timeout, fail_fast, scheduler, raises)
+        request = BuildRequest(found, settings, jobs, timeout, fail_fast, scheduler, raises)
         code = _build_all(request, Style(json, quiet, verbose), report)
     if code:
         raise typer.Exit(code)
@@ -190,42 +202,17 @@ def _jobs(meshes: list[str], output: str | None, recursive: bool) -> list[Job]:
     """Jobs for the named meshes: each with its output."""
     from sdfcli.batch.inputs import find_jobs
 
-    text = os.fsdecode(sys.stdin.buffer.read()) if "-" in meshes else ""
-    names = text.split("\0") if "\0" in text else [line.removesuffix("\r") for line in text.split("\n")]
-    return find_jobs(meshes, [name for name in names if name.strip()], output, recursive)
+    return find_jobs(meshes, listed_names(meshes), output, recursive)
 
 
 def _build_all(request: BuildRequest, style: Style, report: Path | None) -> int:
     """Builds, shows the outcomes, and writes the report page if requested; returns the exit code."""
     from sdfcli.batch.run import run
+    from sdfcli.cli.report import reported
 
-    if report is not None:
-        _check_page(report, request)
-    done: list[Outcome] = []
-    try:
+    with reported(report, request) as done:
         show(run(request, lambda mesh: progress(mesh, style.quiet)), request, style, done)
-    except KeyboardInterrupt:
-        _write_page(report, request, done)
-        raise
-    _write_page(report, request, done)
     return max(int(outcome["exit_code"]) for outcome in done)
-
-
-def _check_page(report: Path, request: BuildRequest) -> None:
-    """Raises UsageError if the page may not be written."""
-    from sdfcli.runtime.files import check_ending, check_target
-
-    check_ending(report, "", ".html", ".htm")
-    check_target(report, request.settings.force, *request.inputs)
-    if any(os.path.realpath(job.output) == os.path.realpath(report) for job in request.jobs):
-        raise UsageError(f"--report {report}: that is the output of a mesh; use another name")
-
-
-def _write_page(report: Path | None, request: BuildRequest, done: list[Outcome]) -> None:
-    if report is not None and done:
-        from sdfcli.cli.report import write_page
-
-        write_page(report, done, len(request.jobs), request.settings.force)
 
 
 def _estimate_all(jobs: list[Job], settings: Settings, json: bool) -> int:

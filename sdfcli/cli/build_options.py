@@ -1,28 +1,56 @@
-"""Options shared by `sdfcli build` and `sdfcli sequence`: build parameters, lengths and memory."""
+"""Options shared by `sdfcli build`, `check` and `sequence`: build parameters, lengths, memory, many meshes."""
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sdfcli.cli.options import words
-from sdfcli.params import DEFAULT_DEPTH, OCTREES, THIN, parse_size
+from sdfcli.cli.options import ADVANCED, DEVICE, words
+from sdfcli.errors import UsageError
+from sdfcli.params import DEFAULT_DEPTH, OCTREES, THIN, VERDICTS, parse_size
 from sdfcli.runtime import memory
 
-Octree = Annotated[str, typer.Option(**words(*OCTREES), help="Refinement criterion: field error, or triangle density.")]
+ACCURACY, MANY = "Accuracy", "Many meshes"
+"""Help panels."""
+
+BARS = VERDICTS[:-1]
+"""Verdicts for --require."""
+
+Meshes = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MESH...",
+        help="Triangle meshes (PLY, OBJ, STL ...), folders of meshes, quoted patterns, URLs, or - for a list on "
+        "standard input.",
+    ),
+]
+Octree = Annotated[
+    str,
+    typer.Option(
+        **words(*OCTREES),
+        help="Refinement criterion: field error, or triangle density.",
+        rich_help_panel=ADVANCED,
+    ),
+]
 Depth = Annotated[
     int | None,
     typer.Option(
         help=f"Maximum octree level; {DEFAULT_DEPTH} by default, more if a tolerance below 6e-4 needs it.",
         show_default=False,
+        rich_help_panel=ACCURACY,
     ),
 ]
 Tolerance = Annotated[float, typer.Option(help="Maximum field error, as a fraction of the bounding box's diagonal.")]
 Band = Annotated[
     float,
     typer.Option(
-        help="Distance from the surface, as a fraction of the diagonal, beyond which the tolerance grows with distance."
+        help="Distance from the surface, as a fraction of the diagonal, beyond which the tolerance grows with "
+        "distance.",
+        rich_help_panel=ACCURACY,
     ),
 ]
 Thin = Annotated[
@@ -32,6 +60,7 @@ Thin = Annotated[
         help="Minimum thickness of resolved walls and gaps, as a fraction of the diagonal; "
         f"{THIN:g} tolerances by default, 0 for no such refinement.",
         show_default=False,
+        rich_help_panel=ACCURACY,
     ),
 ]
 Domain = Annotated[
@@ -41,6 +70,7 @@ Domain = Annotated[
         help="Field domain, a cube: lower corner and edge, in the mesh's units; padded around the mesh by default. "
         "Fields with the same domain share a lattice.",
         show_default=False,
+        rich_help_panel=ADVANCED,
     ),
 ]
 Unit = Annotated[
@@ -49,6 +79,7 @@ Unit = Annotated[
         metavar="LENGTH",
         help="Length to which --tolerance, --band and --thin are relative; the mesh's diagonal by default.",
         show_default=False,
+        rich_help_panel=ACCURACY,
     ),
 ]
 MaxError = Annotated[
@@ -61,8 +92,57 @@ MaxError = Annotated[
 ]
 MaxMemory = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", help="Memory limit, such as 800M or 4G; 90 % of free memory by default."),
+    typer.Option(
+        metavar="SIZE",
+        help="Memory limit, such as 800M or 4G; 90 % of free memory by default.",
+        rich_help_panel=DEVICE,
+    ),
 ]
+
+Recursive = Annotated[
+    bool,
+    typer.Option(
+        "--recursive", "-r", help="Search subfolders, too; fields keep their structure.", rich_help_panel=MANY
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        "-j",
+        min=1,
+        metavar="N",
+        help="Number of processes; by default one per core, or two to six per GPU.",
+        show_default=False,
+        rich_help_panel=MANY,
+    ),
+]
+Report = Annotated[
+    Path | None,
+    typer.Option(metavar="PAGE.html", help="HTML page with a row per mesh.", show_default=False, rich_help_panel=MANY),
+]
+Require = Annotated[
+    str | None,
+    typer.Option(
+        "--require",
+        **words(*BARS),
+        help="Worst verdict for exit code 0; a worse one, or a missed tolerance, has exit code 6.",
+        show_default=False,
+    ),
+]
+
+
+def check_require(require: str | None) -> None:
+    """Raises UsageError unless `require` is None or in BARS."""
+    if require is not None and require not in BARS:
+        raise UsageError(f"--require {require}: use {', '.join(BARS)}")
+
+
+def listed_names(meshes: list[str]) -> list[str]:
+    """Names on standard input, one a line or separated by null characters, if `-` is among the meshes; else none."""
+    text = os.fsdecode(sys.stdin.buffer.read()) if "-" in meshes else ""
+    names = text.split("\0") if "\0" in text else [line.removesuffix("\r") for line in text.split("\n")]
+    return [name for name in names if name.strip()]
 
 
 def memory_limit(size: str | None) -> int | None:

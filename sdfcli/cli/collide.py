@@ -124,9 +124,9 @@ def collide(
         check_target(contacts, force, file, *frames.inputs, *([poses] if poses else []))
     placed = load_poses(poses) if poses else np.array([pose_at(words) for words in at] if at else [np.eye(4)])
     if path and len(frames) > 1:
-        raise UsageError(f"--path: use a rigid mesh, not {len(frames)} frames")
+        raise UsageError(f"--path: use a rigid mesh, not {len(frames):,} frames")
     if len(frames) > 1 and len(placed) not in (1, len(frames)):
-        raise UsageError(f"{len(placed)} poses for {len(frames)} frames: give one, or one per frame")
+        raise UsageError(f"{len(placed):,} poses for {len(frames):,} frames: give one, or one per frame")
     rows_on_terminal = not path and sys.stdout.isatty()  # they would overwrite the progress line
     with progress(str(file), quiet or json or rows_on_terminal) as update:
         update("loading")

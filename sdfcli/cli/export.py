@@ -25,13 +25,15 @@ OCTREES = ", ".join(ending for ending, form in FORMATS.items() if not form.grid)
 GRIDS = ", ".join(ending for ending, form in FORMATS.items() if form.grid)
 SAMPLED = " or ".join(ending for ending, form in FORMATS.items() if form.samples)
 
-Output = Annotated[
-    Path,
+Out = Annotated[
+    Path | None,
     typer.Argument(
         metavar="OUT",
         help=f"Output file; its ending selects the format: {OCTREES} for the octree; {GRIDS} for a regular grid.",
+        show_default=False,
     ),
 ]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Output file, in place of OUT.")]
 Resolution = Annotated[
     int | None,
     typer.Option(help=f"Grid points along the longest side; {GRID_RESOLUTION} by default.", show_default=False),
@@ -88,7 +90,8 @@ class ExportedSamples(Line, title="export --samples", shared="input output bytes
 
 def export(
     file: options.FieldFile,
-    output: Output,
+    out: Out = None,
+    output: Output = None,
     resolution: Resolution = None,
     window: Window = None,
     dtype: Dtype = None,
@@ -112,6 +115,10 @@ def export(
     from sdfcli.runtime.files import check_target, written_whole
     from sdfcli.sequence.file import is_sequence
 
+    if (out is None) == (output is None):
+        raise UsageError("name one output file: `sdfcli export FILE OUT`, or `-o OUT`")
+    output = output or out
+    assert output is not None
     form = format_of(output)
     _check_options(form, resolution, window, dtype, samples, normalized)
     box = _box(window)

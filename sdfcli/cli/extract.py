@@ -121,7 +121,7 @@ def extract(
             say(f"note: {note}")
     if chosen is not None and not (json or quiet):
         rows = [
-            ("frames", f"{len(chosen)}, surfaces at {iso:g}"),
+            ("frames", f"{len(chosen):,}, surfaces at {iso:g}"),
             ("time", f"{clock.perf_counter() - start:.2f} s on {names}"),
         ]
         print_table(str(file), [*rows, ("file", f"{target}, {human_bytes(written)}")])

@@ -77,7 +77,7 @@ class FrameRange:
         self.sequence = open_sequence(file, "--frames")
         self.numbers = range(len(self.sequence))[slice(*words)]
         if not self.numbers:
-            raise UsageError(f"--frames {frames}: no frames; the sequence has {len(self.sequence)}, from 0")
+            raise UsageError(f"--frames {frames}: no frames; the sequence has {len(self.sequence):,}, from 0")
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -1,17 +1,22 @@
-"""A batch's report: one self-contained HTML page."""
+"""A report on many builds or checks: one self-contained HTML page."""
 
 from __future__ import annotations
 
 import html
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sdfcli.cli.outcomes import counts
+from sdfcli.cli.outcomes import counts, unit_of
 from sdfcli.cli.output import error_text, human_bytes
 from sdfcli.cli.wording import health_text
+from sdfcli.errors import UsageError
 
 if TYPE_CHECKING:
     from sdfcli.batch.messages import Outcome
+    from sdfcli.batch.run import BuildRequest
 
 STYLE = """
 body { font: 13px/1.4 system-ui, sans-serif; margin: 1.2em; color: #222; }
@@ -58,50 +63,99 @@ document.querySelectorAll("th button").forEach(button => button.addEventListener
 }));
 """
 
-COLUMNS = (
-    ("mesh", "text"),
-    ("outcome", "text"),
-    ("health", "text"),
-    ("triangles", "number"),
-    ("sign", "text"),
-    ("certain", "number"),
-    ("thinnest", "number"),
-    ("lost", "number"),
-    ("leaves", "number"),
-    ("max error", "number"),
-    ("rms error", "number"),
-    ("seconds", "number"),
-    ("size", "number"),
-)
+
+Column = tuple[str, str, Callable[["Outcome"], str]]
+"""Heading, kind (`text` or `number`), and cell for a mesh that has not failed."""
 
 
-def write_page(path: Path, outcomes: list[Outcome], total: int, force: bool) -> None:
-    """Writes the page atomically. Raises UsageError if it exists, unless `force`, or cannot be written."""
+def _columns(check: bool) -> list[Column]:
+    """A page's columns after the mesh and its verdict."""
+    found: list[Column] = [
+        ("health", "text", lambda each: _text(health_text(each.get("health", each)))),
+        ("triangles", "number", lambda each: _count(each["triangles"])),
+        ("sign", "text", lambda each: _cell(each["sign"], _with_reason(each["sign"], each["sign_reason"]), "text")),
+        ("certain", "number", lambda each: _share(each["sign_confidence"], ".1%")),
+        ("thinnest", "number", lambda each: _length(each["sheets"]["thinnest"], unit_of(each))),
+        ("lost", "number", lambda each: _share(each["sheets"]["lost"], ".2%")),
+    ]
+    if check:
+        return [*found, ("in a build", "text", lambda each: _text(_findings(each)))]
+    return [
+        *found,
+        ("leaves", "number", lambda each: _count(each["leaves"])),
+        ("max error", "number", lambda each: _length(each["max_error"], unit_of(each))),
+        ("rms error", "number", lambda each: _length(each["rms_error"], unit_of(each))),
+        ("samples", "number", lambda each: _count(each.get("error_samples"))),
+        ("seconds", "number", lambda each: _share(each.get("seconds", {}).get("total"), ".2f")),
+        ("size", "number", lambda each: _number(each["bytes"], human_bytes(each["bytes"]))),
+    ]
+
+
+@contextmanager
+def reported(path: Path | None, request: BuildRequest) -> Iterator[list[Outcome]]:
+    """Yields a list for outcomes, from which the page is written at the end, also if interrupted. path: None: no page.
+
+    Raises UsageError, before any work, if the page may not be written.
+    """
+    done: list[Outcome] = []
+    if path is None:
+        yield done
+        return
+    _check_page(path, request)
+    try:
+        yield done
+    except KeyboardInterrupt:
+        write_page(path, done, request)
+        raise
+    write_page(path, done, request)
+
+
+def _check_page(path: Path, request: BuildRequest) -> None:
+    from sdfcli.runtime.files import check_ending, check_target
+
+    check_ending(path, "", ".html", ".htm")
+    check_target(path, request.settings.force, *request.inputs)
+    if any(os.path.realpath(job.output) == os.path.realpath(path) for job in request.jobs if job.output):
+        raise UsageError(f"--report {path}: that is the output of a mesh; use another name")
+
+
+def write_page(path: Path, outcomes: list[Outcome], request: BuildRequest) -> None:
+    """Writes the page atomically, if there are outcomes. Raises UsageError if it exists, unless forced, or cannot be
+    written."""
     from sdfcli.runtime.files import written_whole
 
-    with written_whole(path, force) as temporary:
-        temporary.write_text(page(outcomes, total), encoding="utf-8", errors="backslashreplace")
+    if outcomes:
+        with written_whole(path, request.settings.force) as temporary:
+            text = page(outcomes, len(request.jobs), request.settings.check)
+            temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def page(outcomes: list[Outcome], total: int) -> str:
-    """The page: a sortable table with a row per mesh, failures included."""
-    heads = "".join(f'<th data-kind="{kind}"><button type="button">{name}</button></th>' for name, kind in COLUMNS)
-    names = "".join(f'td:nth-child({k}) {{ --name: "{name}"; }}\n' for k, (name, _) in enumerate(COLUMNS, 2))
-    rows = "\n".join(_row(outcome) for outcome in outcomes)
+def page(outcomes: list[Outcome], total: int, check: bool = False) -> str:
+    """The page: a sortable table with a row per mesh, failures included. check: for `sdfcli check`."""
+    columns = _columns(check)
+    named = [("mesh", "text"), ("verdict", "text"), *(column[:2] for column in columns)]
+    heads = "".join(f'<th data-kind="{kind}"><button type="button">{name}</button></th>' for name, kind in named)
+    first = 1 if check else 2  # after the picture
+    names = "".join(f'td:nth-child({k}) {{ --name: "{name}"; }}\n' for k, (name, _) in enumerate(named, first))
+    rows = "\n".join(_row(outcome, columns, check) for outcome in outcomes)
+    title = "Mesh checks" if check else "Signed distance fields"
+    about = "" if check else "Errors are the largest and the root mean square at random points. "
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="sdfcli build --report">
-<title>Signed distance fields</title>
+<meta name="generator" content="sdfcli {"check" if check else "build"} --report">
+<title>{title}</title>
 <style>{STYLE}{names}</style>
 </head>
 <body>
-<h1>Signed distance fields</h1>
-<p>{html.escape(counts(outcomes, total))}</p>
+<h1>{title}</h1>
+<p>{html.escape(counts(outcomes, total, check))}</p>
+<p>{about}Errors and thicknesses are fractions of the mesh's diagonal, or of <code>--unit</code>; below them, lengths in
+the mesh's units.</p>
 <table>
-<thead><tr><th>picture</th>{heads}</tr></thead>
+<thead><tr>{"" if check else "<th>picture</th>"}{heads}</tr></thead>
 <tbody>
 {rows}
 </tbody>
@@ -112,34 +166,25 @@ def page(outcomes: list[Outcome], total: int) -> str:
 """
 
 
-def _row(outcome: Outcome) -> str:
+def _row(outcome: Outcome, columns: list[Column], check: bool) -> str:
     failed = outcome["status"] == "failed"
     picture = outcome.get("picture")
     image = f'<img alt="" src="data:image/png;base64,{html.escape(picture)}">' if picture else ""
-    name = _with_reason(outcome["input"], outcome["output"])
-    cells = [f"<td>{image}</td>", _cell(outcome["input"], name, "name")]
+    name = _with_reason(outcome["input"], outcome.get("output") or "")
+    cells = [*([] if check else [f"<td>{image}</td>"]), _cell(outcome["input"], name, "name")]
     if failed:
         why = _with_reason(f"failed ({outcome['exit_code']})", outcome["error"])
-        cells += [_cell("failed", why, "text"), *(_cell("", "", "") for _ in COLUMNS[2:])]
+        cells += [_cell("failed", why, "text"), *(_cell("", "", "") for _ in columns)]
     else:
-        seconds = outcome.get("seconds", {}).get("total")
-        certain, thinnest, lost = outcome["sign_confidence"], *map(outcome["sheets"].get, ("thinnest", "lost"))
-        skipped = "skipped" if outcome["status"] == "skipped" else ""
-        cells += [
-            _cell(outcome["verdict"], _with_reason(outcome["verdict"], skipped), "text"),
-            _text(health_text(outcome["health"])),
-            _number(outcome["triangles"], f"{outcome['triangles']:,}"),
-            _cell(outcome["sign"], _with_reason(outcome["sign"], outcome["sign_reason"]), "text"),
-            _number(certain, "" if certain is None else f"{certain:.1%}"),
-            _number(thinnest, "" if thinnest is None else error_text(thinnest)),
-            _number(lost, "" if lost is None else f"{lost:.2%}"),
-            _number(outcome["leaves"], f"{outcome['leaves']:,}"),
-            _number(outcome["max_error"], error_text(outcome["max_error"])),
-            _number(outcome["rms_error"], error_text(outcome["rms_error"])),
-            _number(seconds, "" if seconds is None else f"{seconds:.2f}"),
-            _number(outcome["bytes"], human_bytes(outcome["bytes"])),
-        ]
-    return f'<tr class="{html.escape(outcome["status"] if failed else outcome["verdict"])}">{"".join(cells)}</tr>'
+        below = ["skipped"] if outcome["status"] == "skipped" else []
+        below += [f"failed ({outcome['exit_code']}): {outcome['error']}"] if outcome["exit_code"] else []
+        cells.append(_cell(outcome["verdict"], _with_reason(outcome["verdict"], ", ".join(below)), "text"))
+        cells += [cell(outcome) for _, _, cell in columns]
+    return f'<tr class="{"failed" if outcome["exit_code"] else html.escape(outcome["verdict"])}">{"".join(cells)}</tr>'
+
+
+def _findings(outcome: Outcome) -> str:
+    return "; ".join(f"{each['what']}: {each['then']}" for each in outcome["findings"])
 
 
 def _with_reason(text: str, reason: str) -> str:
@@ -156,3 +201,18 @@ def _text(text: str) -> str:
 
 def _number(value: float | None, text: str) -> str:
     return _cell("" if value is None else value, html.escape(text), "number")
+
+
+def _length(fraction: float | None, unit: float) -> str:
+    """A fraction with its length below. unit: as in `length_text`."""
+    if fraction is None:
+        return _number(None, "")
+    return _cell(fraction, _with_reason(error_text(fraction), error_text(fraction * unit)), "number")
+
+
+def _count(count: int | None) -> str:
+    return _number(count, "" if count is None else f"{count:,}")
+
+
+def _share(value: float | None, form: str) -> str:
+    return _number(value, "" if value is None else f"{value:{form}}")

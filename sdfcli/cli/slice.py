@@ -46,7 +46,7 @@ def slice_plane(
             show_default=False,
         ),
     ] = None,
-    size: Annotated[int, typer.Option(help="Pixels along the domain edge, 64 to 4096.")] = 800,
+    size: Annotated[int, typer.Option(help="Size of the square plane in pixels, 64 to 4096.")] = 800,
     octree: Annotated[bool, typer.Option("--octree", help="Draw the octree's leaves.")] = False,
     why: Annotated[
         bool,

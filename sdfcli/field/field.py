@@ -48,7 +48,7 @@ class Field:
         leaf_level: (n,) uint8: a leaf's edge is 2^-level domain edges.
         corner_key: (m,) uint64, sorted: the corners' Morton codes.
         distance: (m,) float32: signed distances at the corners in mesh units, negative inside.
-        info: file metadata: parameters, mesh, sign, measured error; keys in docs/reference/file.md.
+        info: file metadata: parameters, mesh, sign, error at random points; keys in docs/reference/file.md.
         run: build statistics: device, seconds by stage, exact queries, bytes; not part of the file.
         nearest: (m,) uint32: indices of the faces nearest to the corners; None if not stored.
         step: quantisation step of the distances, in mesh units (see octree/quantise.py); None: not quantised.

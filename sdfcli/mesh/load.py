@@ -59,7 +59,7 @@ def make_mesh(
     if named.ndim != 2 or named.shape[-1] != 3 or points.ndim != 2 or points.shape[-1] != 3:
         raise InputError(f"{name}: vertices must be (n, 3) and faces (m, 3), not {points.shape} and {named.shape}")
     if len(named) == 0:
-        raise InputError(f"{name}: no faces; a surface is needed, not {len(points)} points")
+        raise InputError(f"{name}: no faces; a surface is needed, not {len(points):,} points")
     as_it_is = named.itemsize == 4 and named.dtype.isnative
     if backend is None or not (backend.memory.scarce and as_it_is and len(named) >= MANY_FACES):
         backend = any_backend()
@@ -69,7 +69,7 @@ def make_mesh(
         wide = named.astype(np.int64)
         bad = int(np.flatnonzero((wide < 0).any(1) | (wide >= len(points)).any(1))[0])
         number = next(int(number) for number in wide[bad] if not 0 <= number < len(points))
-        raise InputError(f"{name}: face {bad} names vertex {number}, but there are {len(points)} vertices")
+        raise InputError(f"{name}: face {bad} names vertex {number}, but there are {len(points):,} vertices")
     every = used.all()
     if not every:
         triangles = np.take(np.cumsum(used, dtype=np.uint32) - np.uint32(1), triangles)

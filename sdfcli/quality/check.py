@@ -11,13 +11,12 @@ import numpy as np
 
 from sdfcli.backend import select_backend
 from sdfcli.mesh.health import Health, count_text
-from sdfcli.mesh.load import MeshSource, load_mesh
+from sdfcli.mesh.load import MeshSource, load_placed
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import FEW_LOST, BuildParams
 from sdfcli.quality.accuracy import sample_points
 from sdfcli.quality.thickness import find_sheets, spots
 from sdfcli.query.mesh_distance import MeshDistance
-from sdfcli.runtime.memory import memory_errors
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import SignChoice
 
@@ -40,6 +39,7 @@ class MeshCheck(TypedDict):
     """A mesh's faults, size and thin walls, as `sdfcli check --json` prints them (docs/reference/json.md)."""
 
     verdict: str
+    measured: bool
     watertight: bool
     oriented: bool
     triangles: int
@@ -64,38 +64,30 @@ class MeshCheck(TypedDict):
     findings: list[Finding]
 
 
-@memory_errors()
-def check(source: MeshSource, *, device: str = "auto", threads: int | None = None) -> MeshCheck:
-    """Checks a mesh without building a field: its faults, their treatment in a build, and a verdict on the field.
+def estimated_check(
+    source: MeshSource, params: BuildParams, device: str = "auto", threads: int | None = None
+) -> tuple[MeshCheck, bool]:
+    """A check without a build: `sheets` is an estimate, of more lost walls than a build mostly has; and whether the
+    verdict would be better if no walls were lost, so that only a build decides.
 
-    Args:
-        source: a path, a `trimesh.Trimesh`, or a pair of arrays: vertices (v, 3) and faces (f, 3).
-        device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        threads: CPU thread count; default: all CPUs available to the process.
-
-    Returns:
-        A dictionary with the keys that `sdfcli check --json` prints. Its `verdict` is `good`, `usable` or `doubtful`.
-
-    Raises:
-        InputError: an unusable mesh.
-        UsageError: an unknown `device`.
-        DeviceError: the device or its software is missing.
-        OutOfMemoryError: the mesh does not fit into memory.
+    Raises InputError for an unusable mesh, UsageError for one that leaves the domain.
     """
     from sdfcli.mesh.formats.units import units_of
 
     backend = select_backend(device, threads)
-    mesh = load_mesh(source, backend)
-    scene = Scene.of(mesh, "auto", backend)
+    mesh = load_placed(source, params, backend)
+    scene = Scene.of(mesh, params.sign, backend)
     turned = scene.mesh
-    near, places = turned.domain.to_unit(sample_points(turned, BuildParams.band, SAMPLES, SEED)["band"]), spots(turned)
+    near, places = turned.domain.to_unit(sample_points(turned, params.band, SAMPLES, SEED)["band"]), spots(turned)
     confidence, choice = scene.signer.confidence(near), scene.choice
-    report, params = mesh_report(mesh.health, choice), BuildParams()
+    report = mesh_report(mesh.health, choice)
     found = find_sheets(MeshDistance._of(scene), *places, params.tolerance)
-    lost = found.width < params.thin_limit * mesh.diagonal if choice.method != "none" else None
+    lost = found.width < params.thin_limit * mesh.unit if choice.method != "none" else None
     sheets = found.report(lost, turned)
+    estimated, clean = (verdict(mesh.health, choice, confidence, share) for share in (sheets["lost"], None))
     facts = {
-        "verdict": verdict(mesh.health, choice, confidence, sheets["lost"]),
+        "verdict": estimated,
+        "measured": False,
         **report,
         "diagonal": mesh.diagonal,
         "size": [float(x) for x in mesh.bounds[1] - mesh.bounds[0]],
@@ -108,7 +100,7 @@ def check(source: MeshSource, *, device: str = "auto", threads: int | None = Non
         "sheets": sheets,
         "findings": [{"what": what, "then": then} for what, then in findings(mesh, report, choice)],
     }
-    return cast(MeshCheck, facts)
+    return cast(MeshCheck, facts), estimated != clean
 
 
 def mesh_report(health: Health, choice: SignChoice) -> dict[str, Any]:

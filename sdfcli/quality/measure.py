@@ -74,11 +74,12 @@ class Facts(NamedTuple):
 @dataclass(frozen=True)
 class Measured:
     """Errors as fractions of the diagonal. worst: region with the largest error. limit: cause of an error above the
-    tolerance, else None. sheets: as in a field's info."""
+    tolerance, else None. samples: count of measured points. sheets: as in a field's info."""
 
     worst: RegionErrors
     limit: str | None
     rms: float
+    samples: int
     sheets: dict[str, Any]
 
 
@@ -133,6 +134,7 @@ def measure(field: Field, scene: Scene, asked: Answers, params: BuildParams, gro
         worst=worst,
         limit=_error_limit(field, worst, params, scale) if worst.largest > params.tolerance else None,
         rms=math.sqrt(math.fsum(region.rms * region.rms for region in found) / len(found)),
+        samples=sum(region.samples - region.jumps for region in found),
         sheets={**kept, **thinnest},
     )
 
@@ -161,6 +163,7 @@ def describe(
         "max_error": worst.largest,
         "error_limit": measured.limit,
         "rms_error": measured.rms,
+        "error_samples": measured.samples,
     }
 
 

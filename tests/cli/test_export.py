@@ -351,6 +351,16 @@ def test_a_missing_library_is_told(file: Path, tmp_path: Path, monkeypatch: pyte
     assert not list(tmp_path.iterdir())
 
 
+def test_the_output_by_place_or_by_option(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in (["a.npz"], ["-o", "b.npz"], ["--output", "c.npz"]):
+        assert invoke(file, *words, "--resolution", 4).exit_code == 0
+    a, b, c = (dict(np.load(name)) for name in ("a.npz", "b.npz", "c.npz"))
+    for name in a:
+        assert (a[name] == b[name]).all()
+        assert (a[name] == c[name]).all()
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -369,6 +379,8 @@ def test_a_missing_library_is_told(file: Path, tmp_path: Path, monkeypatch: pyte
         (["a.npz", "--normalized"], "--normalized"),
         (["a.vti", "--dtype", "float16"], "--dtype"),
         (["a.raw", "--dtype", "float64"], "--dtype"),
+        ([], "name one output file"),
+        (["a.npz", "-o", "b.npz"], "name one output file"),
     ],
 )
 def test_errors(words: list[str], says: str, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

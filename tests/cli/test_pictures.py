@@ -17,6 +17,7 @@ import sdfcli
 import shapes
 from commands import run
 from sdfcli.cli.app import app
+from sdfcli.cli.render import parse_size
 from sdfcli.query.poses import pose_at
 
 
@@ -125,11 +126,16 @@ def test_default_names_and_replacing(
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+@pytest.mark.parametrize(("size", "parsed"), [("800x600", (800, 600)), ("64", (64, 64))])
+def test_sizes(size: str, parsed: tuple[int, int]) -> None:
+    assert parse_size(size) == parsed
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
         (["render", "ball.h5", "-o", "a.jpg"], 2, ".png"),
-        (["render", "ball.h5", "--size", "800"], 2, "800x600"),
+        (["render", "ball.h5", "--size", "800x"], 2, "800x600"),
         (["render", "ball.h5", "--size", "0x5"], 2, "--size 0x5"),
         (["render", "ball.h5", "--size", "9000x5"], 2, "8192"),
         (["render", "ball.h5", "--view", "north"], 2, "--view north"),
@@ -146,7 +152,7 @@ def test_default_names_and_replacing(
         (["render", "missing.h5"], 3, "no such file"),
         (["render", "broken.h5"], 3, "broken.h5"),
         (["slice", "ball.h5", "-o", "a.svg"], 2, ".png"),
-        (["slice", "ball.h5", "-o", "none/a.png"], 2, "none: no such folder"),
+        (["slice", "ball.h5", "-o", "ball.h5/a.png"], 2, "ball.h5: cannot be used: that is not a folder"),
         (["slice", "ball.h5", "--axis", "q"], 2, "--axis q"),
         (["slice", "ball.h5", "--size", "5"], 2, "--size 5"),
         (["slice", "ball.h5", "--at", "7"], 2, "--at 7"),

@@ -68,7 +68,7 @@ def test_a_tighter_tolerance_fails(folder: Path) -> None:
     )
     assert code == 6
     assert output.startswith(f"{folder / 'torus.h5'}: FAILED, error 0.00")
-    assert output.splitlines()[0].endswith("of the diagonal, above 1e-05")
+    assert output.splitlines()[0].endswith("above the tolerance 4e-05 (1e-05 of the diagonal)")
 
 
 @pytest.mark.parametrize("command", ["info", "extract", "slice", "render", "export"])

@@ -164,11 +164,11 @@ def test_links_between_files() -> None:
 @pytest.mark.parametrize("command", NAMES)
 def test_the_table_of_options_is_that_of_the_help(command: str) -> None:
     shown = CliRunner().invoke(app, [*command.split(), "--help"], terminal_width=200).output
-    offered = set(re.findall(r"^│ [* ]*(--[a-z-]+)", shown, re.MULTILINE))
+    offered = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", shown, re.MULTILINE))
     table = tool("pages").options(command)
     assert offered == {"--" + name for name in re.findall(r"^\| `--([a-z-]+)`", table, re.MULTILINE)}
     for default in re.findall(r"\[default: (\S+)\]", shown):
-        assert f"| `{default}` |" in table
+        assert f"| `{default}` |" in table or f"| `--{default}` |" in table
 
 
 def test_styles_of_the_tables_of_options() -> None:

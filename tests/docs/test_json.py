@@ -72,6 +72,8 @@ EXAMPLES = {
     "profile --dry-run": "profile TORUS --dry-run",
 }
 MORE = {
+    "build": {"error"},
+    "check": {"error"},
     "query, a point": {"gx", "gy", "gz", "nearest_x", "nearest_y", "nearest_z", "triangle"},
     "collide, a pose": {"frame"},
     "collide --path": {"output", "margin", "contacts"},
@@ -112,7 +114,7 @@ def reported(words: str) -> dict[str, Any]:
 
 def test_every_output_has_an_example() -> None:
     """But `profile`: tests/apps/bench/test_profile.py has those."""
-    assert [*EXAMPLES, "profile"] == list(outputs())
+    assert [*EXAMPLES, "profile", "error"] == list(outputs())
 
 
 @pytest.mark.parametrize("output", EXAMPLES)
