@@ -9,19 +9,24 @@ import os
 import re
 import sys
 import warnings
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sdfcli import __version__, startup
+from sdfcli.cli import settings
 from sdfcli.cli.output import lost_output, print_error, print_traceback, say, standard_output
 from sdfcli.cli.registry import BUILT_IN, COMMANDS, Entry, plugins, sub_commands
-from sdfcli.errors import EXIT_CODES, INTERRUPTED, DeviceError, ReadingNote, SdfError
+from sdfcli.errors import EXIT_CODES, INTERRUPTED, DeviceError, ReadingNote, SdfError, UsageError
 from sdfcli.runtime import interrupts, memory
 from sdfcli.startup import driver
 
 HELP = {"help_option_names": ["-h", "--help"]}
+
+_quiet: list[bool] = []
+"""Value of the command's --quiet, once parsed."""
 
 
 class Command(TyperCommand):
@@ -42,14 +47,28 @@ class Lazy(Command):
         self.entry = entry
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Parses the options. Raises `command_of`'s exceptions, except during shell completion."""
+        """Parses the options, with defaults from the environment and the settings file.
+
+        Raises `command_of`'s and `settings.file_defaults`' exceptions, except during shell completion.
+        """
+        completes = kwargs.get("resilient_parsing")
         try:
             command = command_of(self.entry)
         except SdfError:
-            if not kwargs.get("resilient_parsing"):
+            if not completes:
                 raise
             return super().make_context(*args, **kwargs)
-        return command.make_context(*args, **kwargs)
+        options = settings.options_of(command)
+        for name, option in options.items():
+            option.envvar, option.show_envvar = settings.variables(self.entry.name, name), False
+        path = None if completes else settings.config_file(kwargs["parent"].params.get("config"))
+        if path is not None:
+            kwargs["default_map"] = settings.file_defaults(path, command, self.entry.name)
+        context = command.make_context(*args, **kwargs)
+        origins = {name: settings.origin(context, option, path) for name, option in options.items()}
+        context.meta[settings.ORIGINS] = {name: place for name, place in origins.items() if place}
+        _quiet[:] = [bool(context.params.get("quiet"))]
+        return context
 
 
 def command_of(entry: Entry) -> Any:
@@ -170,7 +189,7 @@ class Commands(TyperGroup):
             else:
                 message = fault.format_message()
                 command = getattr(getattr(fault, "ctx", None), "command_path", "sdfcli")
-                _complain(f"{message[:1].lower()}{message[1:].rstrip('.')} (see {command} --help)")
+                _complain(f"{message[:1].lower()}{message[1:].rstrip('.')}{_set_by(fault)} (see {command} --help)")
             code = fault.exit_code
         sys.exit(code or lost_output())
 
@@ -193,9 +212,26 @@ class Commands(TyperGroup):
                 raise
             memory.release_frames(error)
             known = memory.as_sdf_error(error, self._author(ctx.invoked_subcommand))
+            if isinstance(known, UsageError):
+                known = _with_origins(known, ctx.meta.get(settings.ORIGINS, {}))
             if known is not error and type(known) is SdfError:
                 known = SdfError(f"{known} (--debug shows where)")
             raise typer.Exit(print_error(known)) from None
+
+
+def _set_by(fault: Any) -> str:
+    """Names the variable or file that a wrong option value is from."""
+    context, option = getattr(fault, "ctx", None), getattr(fault, "param", None)
+    if context is None or not hasattr(option, "envvar") or context.parent is None:
+        return ""
+    place = settings.origin(context, option, settings.config_file(context.parent.params.get("config")))
+    return f", set by {place}" if place else ""
+
+
+def _with_origins(error: UsageError, origins: dict[str, str]) -> UsageError:
+    """An error whose message also says which options are not from the command line."""
+    named = [f"--{name} is set by {place}" for name, place in origins.items() if re.search(rf"--{name}\b", str(error))]
+    return UsageError(f"{error} ({', '.join(named)})") if named else error
 
 
 def _interrupted() -> typer.Exit:
@@ -231,6 +267,16 @@ def _root(
     debug: Annotated[
         bool, typer.Option("--debug", help="Print a traceback on errors; also accepted after the command.")
     ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            envvar=settings.VARIABLE,
+            help="TOML file with defaults of options; the user's config.toml by default.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Signed distance fields from triangle meshes."""
     memory.require(memory.LEAST, "any command")
@@ -263,7 +309,7 @@ def _show_notes() -> None:
                 return shown(message, category, *place, **more)
             keep(str(message))
             message = f"{known_as(read)}: {message}"
-        if not any(re.fullmatch("--quiet|-[a-z]*q[a-z]*", word) for word in sys.argv):
+        if not any(_quiet):
             from sdfcli.cli.output import say
 
             say(f"note: {message}")
