@@ -120,7 +120,7 @@ def _print_report(mesh: str, report: dict[str, Any]) -> None:
         rows.append(("thin walls", sheets_text(report["sheets"], BuildParams.tolerance, "would be lost")))
         rows += [(f"{finding['what']}", f"-> {finding['then']}") for finding in report["findings"]]
         rows += [("note", each) for each in report["notes"]]
-    print_table(mesh, rows)
+    print_table(mesh, rows, verdict=report["verdict"])
 
 
 def _surface(report: dict[str, Any]) -> str:

@@ -120,7 +120,7 @@ def info(
         }
         print_json(FieldInfo(**(facts | field.info | facts)))  # computed entries override stored ones
     elif not quiet:
-        print_table(str(file), rows(file, field))
+        print_table(str(file), rows(file, field), verdict=str(field.info.get("verdict")))
         if why:
             print_table("leaves by cause", _cause_rows(causes), ("parent split by", "leaves", "share"), apart=True)
 

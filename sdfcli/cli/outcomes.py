@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
-from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, say
+from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, say, time_left
 from sdfcli.cli.records import Json, Line, Stated, one_of, stored
 from sdfcli.cli.wording import health_text, kept_text, sheets_text, unit_name, verdict_text
 from sdfcli.errors import EXIT_CODES
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from sdfcli.batch.messages import Outcome, Settings
     from sdfcli.batch.run import BuildRequest
 
+SHARE_TIMED, MOST_TIMED, SHORT = 0.05, 30, 10.0
+"""Share, and maximum count, of built meshes before the remaining time is shown: parallel builds end in groups. Seconds
+below which it is not shown."""
 WORDS = {"ok": "built", "skipped": "skipped", "failed": "failed"}
 
 
@@ -71,7 +74,8 @@ def show(outcomes: Iterable[Outcome], request: BuildRequest, style: Style, done:
             if request.here:
                 _show_alone(outcome, request.settings, style)
             else:
-                _show_line(outcome, _place(len(done), total), style)
+                left = _left(done, total, time.perf_counter() - start)
+                _show_line(outcome, _place(len(done), total), left, style)
     finally:
         if done and not (style.quiet or request.here):
             for line in _summary(done, total, time.perf_counter() - start):
@@ -92,12 +96,12 @@ def _show_alone(outcome: Outcome, settings: Settings, style: Style) -> None:
         say(f"sdfcli: warning: {outcome['input']}: distances without signs: {outcome['sign_reason']}")
 
 
-def _show_line(outcome: Outcome, place: str, style: Style) -> None:
+def _show_line(outcome: Outcome, place: str, left: str, style: Style) -> None:
     if outcome["status"] == "failed":
         message = outcome["error"]
-        say(f"sdfcli: {message}" if style.quiet else f"{place} FAILED {message}")
+        say(f"sdfcli: {message}" if style.quiet else f"{place} FAILED {message}{left}", "FAILED")
     elif not style.quiet:
-        say(f"{place} {_line(outcome)}")
+        say(f"{place} {_line(outcome)}{left}", outcome["verdict"])
 
 
 def _note_unused(done: list[Outcome], previous: str | None) -> None:
@@ -114,6 +118,15 @@ def _record(outcome: Outcome) -> Line:
 
 def _place(number: int, total: int) -> str:
     return f"[{number:>{len(str(total))}}/{total}]"
+
+
+def _left(done: list[Outcome], total: int, seconds: float) -> str:
+    """The remaining time, at the pace of the meshes that were not skipped; empty while unknown, or if short."""
+    built = sum(outcome["status"] != "skipped" for outcome in done)
+    remaining = (total - len(done)) * seconds / max(1, built)
+    return (
+        f"; {time_left(remaining)}" if built > 1 + min(SHARE_TIMED * total, MOST_TIMED) and remaining >= SHORT else ""
+    )
 
 
 def _line(outcome: Outcome) -> str:
@@ -166,6 +179,6 @@ def _print_table(report: Outcome, verbose: bool) -> None:
         rows.append(("", f"{report['sheets']['leaves']:,} of the leaves for thin walls and gaps"))
     if report["jump_leaves"]:
         rows.append(("holes", f"closed across {report['jump_leaves']:,} leaves in which the sign jumps"))
-    print_table(report["input"], rows)
+    print_table(report["input"], rows, verdict=report["verdict"])
     if verbose and not skipped:
         print_table("", [(name, f"{value:.3f}") for name, value in report["seconds"].items()], ("stage", "seconds"))

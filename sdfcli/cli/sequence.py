@@ -200,7 +200,7 @@ class Shown:
             rounded = {stage: round(each, 4) for stage, each in seconds.items()} or None
             print_json(BuiltFrame(**{**row, "time": float(self.times[index]), "input": name, "seconds": rounded}))
         elif self.verbose and not self.quiet:
-            say(self._line(row, name))
+            say(self._line(row, name), row["verdict"])
         if self.last and self.last["sign"] != row["sign"] and not self.quiet:
             was = f"{self.last['sign']} up to frame {index - 1}"
             say(f"sdfcli: warning: {name}: sign by {row['sign']} from here on, {was}: {row['sign_reason']}")

@@ -134,6 +134,7 @@ def verify(
             f"{file}: {verdict}, error {error_text(worst)} of the {unit_text}, {above} {error_text(allowed)}",
             _rows(found),
             ("region", "points", "max error", "rms error", "at a jump of the sign"),
+            verdict=verdict,
         )
         _print_turned(reference.turned)
         if not same:
