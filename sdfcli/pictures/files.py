@@ -1,0 +1,58 @@
+"""Picture files: PNG and JPEG."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.errors import UsageError
+from sdfcli.runtime.files import check_ending, check_target, written_whole
+
+FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
+    ".png": ("PNG", {}),
+    ".jpg": ("JPEG", {"quality": 95, "subsampling": 0}),  # thin lines of one colour stay sharp
+    ".jpeg": ("JPEG", {"quality": 95, "subsampling": 0}),
+}
+"""Pillow's format and its options, by file name ending."""
+TRANSPARENT = (".png", ".apng")
+"""Endings of files that can have a transparent background."""
+
+
+def check_picture(path: Path, force: bool, source: Path, transparent: bool = False) -> None:
+    """Raises UsageError for another ending, for one that has no transparency if needed, for the source itself, and for
+    an existing file unless `force` is set."""
+    check_ending(path, *FORMATS)
+    check_transparent(path, transparent)
+    check_target(path, force, source)
+
+
+def check_transparent(path: Path, transparent: bool) -> None:
+    """Raises UsageError for transparency in a file that cannot have it."""
+    if transparent and path.suffix.lower() not in TRANSPARENT:
+        raise UsageError(f"{path}: not with --transparent; use a name that ends in {' or '.join(TRANSPARENT)}")
+
+
+def write_picture(path: Path, picture: npt.NDArray[np.uint8], force: bool) -> None:
+    """Writes a picture (h, w, 3), or (h, w, 4) with opacity, whole or not at all. Raises UsageError if the file exists,
+    unless `force` is set."""
+    with written_whole(path, force) as temporary, open(temporary, "wb") as file:
+        _save(path, picture, file)
+
+
+def holds(path: Path, picture: npt.NDArray[np.uint8]) -> bool:
+    """Whether a regular file equals the output of `write_picture` for a picture."""
+    made = io.BytesIO()
+    _save(path, picture, made)
+    with open(path, "rb") as file:
+        return file.read(made.tell() + 1) == made.getvalue()
+
+
+def _save(path: Path, picture: npt.NDArray[np.uint8], file: Any) -> None:
+    from PIL import Image
+
+    kind, options = FORMATS[path.suffix.lower()]
+    Image.fromarray(picture).save(file, kind, **options)
