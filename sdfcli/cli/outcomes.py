@@ -74,7 +74,7 @@ def show(outcomes: Iterable[Outcome], request: BuildRequest, style: Style, done:
             if request.here:
                 _show_alone(outcome, request.settings, style)
             else:
-                left = _left(done, total, time.perf_counter() - start)
+                left = time_left_of(done, total, time.perf_counter() - start)
                 _show_line(outcome, _place(len(done), total), left, style)
     finally:
         if done and not (style.quiet or request.here):
@@ -120,7 +120,7 @@ def _place(number: int, total: int) -> str:
     return f"[{number:>{len(str(total))}}/{total}]"
 
 
-def _left(done: list[Outcome], total: int, seconds: float) -> str:
+def time_left_of(done: list[Outcome], total: int, seconds: float) -> str:
     """The remaining time, at the pace of the meshes that were not skipped; empty while unknown, or if short."""
     built = sum(outcome["status"] != "skipped" for outcome in done)
     remaining = (total - len(done)) * seconds / max(1, built)

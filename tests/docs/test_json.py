@@ -70,6 +70,7 @@ EXAMPLES = {
     "bench scale": "bench scale TORUS --scale 1 --depth 2 --device cpu",
     "bench flow": "bench flow --steps 1 --device cpu",
     "profile --dry-run": "profile TORUS --dry-run",
+    "doctor": "doctor",
 }
 MORE = {
     "query, a point": {"gx", "gy", "gz", "nearest_x", "nearest_y", "nearest_z", "triangle"},
