@@ -80,11 +80,11 @@ class Diagnosed(Line, title="doctor"):
     python: Annotated[str, "version of Python"]
     platform: Annotated[str, "operating system and processor"]
     packages: Annotated[dict[str, str | None], "versions of required packages, and of the extras'; null if missing"]
-    kernels: Annotated[str, "file with the compiled CPU kernels"]
+    kernel_library: Annotated[str, "file with the compiled CPU kernels"]
     folders: Annotated[Folders, "`installation`, `temporary` (null if none is writable), `kernel_cache`"]
     config: Annotated[str | None, "[settings file](settings.md#file); null without one"]
     variables: Annotated[dict[str, str], "environment variables that change sdfcli's behaviour"]
-    devices: Annotated[
+    tested: Annotated[
         list[TestedDevice],
         "`device` (`cpu` or `cuda:N`), `model`, `free_bytes`; and of a small build `seconds`, the field's "
         "`content_sha256`, and `error` if it failed",
@@ -106,7 +106,7 @@ def doctor(context: typer.Context, json: options.Json = False, quiet: options.Qu
         devices = [_tested(name, update) for name in _devices()]
     problems = [*_faults(found), *_device_faults(devices)]
     if json:
-        print_json(Diagnosed(**found, devices=devices, problems=problems))
+        print_json(Diagnosed(**found, tested=devices, problems=problems))
     elif not quiet:
         print_table("devices", [(each.device, _result(each)) for each in devices], apart=True)
     for problem in problems:
@@ -130,7 +130,7 @@ def _facts(context: Any) -> Json:
         "python": platform.python_version(),
         "platform": f"{platform.platform()}, {platform.machine()}",
         "packages": {name: _version(name) for names in (NEEDED, CUPY, *EXTRAS.values()) for name in names},
-        "kernels": str(library_path()),
+        "kernel_library": str(library_path()),
         "folders": Folders(
             installation=str(Path(__file__).parents[1]), temporary=temporary, kernel_cache=str(cache_folder())
         ),
@@ -161,7 +161,7 @@ def _rows(found: Json) -> Iterator[tuple[str, str]]:
         here = ", ".join(f"{name} {versions[name]}" for name in names)
         yield f"[{extra}]", here if all(map(versions.get, names)) else f"missing: pip install 'sdfcli[{extra}]'"
     yield "installation", folders.installation
-    yield "kernels", found["kernels"]
+    yield "kernels", found["kernel_library"]
     yield "temporary", f"{folders.temporary}, {_free(folders.temporary)}" if folders.temporary else "none is writable"
     yield "kernel cache", f"{folders.kernel_cache}, {_content(Path(folders.kernel_cache))}"
     yield "settings", found["config"] or "no file"

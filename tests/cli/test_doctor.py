@@ -47,8 +47,8 @@ def test_report() -> None:
     for words in ("numpy ", "kernel cache", "SDFCLI_BUILD_DEPTH  5", "cpu ", "works, a small field in "):
         assert words in done.stdout
     told = json.loads(run("doctor", "--json").stdout)
-    assert told["devices"][0]["device"] == "cpu"
-    assert len({each["content_sha256"] for each in told["devices"]}) == 1
+    assert told["tested"][0]["device"] == "cpu"
+    assert len({each["content_sha256"] for each in told["tested"]}) == 1
     assert told["packages"]["numpy"]
 
 

@@ -113,7 +113,7 @@ def reported(words: str) -> dict[str, Any]:
 
 def test_every_output_has_an_example() -> None:
     """But `profile`: tests/apps/bench/test_profile.py has those."""
-    assert [*EXAMPLES, "profile"] == list(outputs())
+    assert list(EXAMPLES) == [title for title in outputs() if title != "profile"]
 
 
 @pytest.mark.parametrize("output", EXAMPLES)
