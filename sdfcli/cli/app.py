@@ -25,12 +25,25 @@ from sdfcli.startup import driver
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
+NUMBERS = re.compile(r"-\.?\d[^,\s]*(,[^,\s]+)+")
+"""An argument such as -1,0,0, which is no option."""
+
 _quiet: list[bool] = []
 """Value of the command's --quiet, once parsed."""
 
 
 class Command(TyperCommand):
-    """A command whose help output may fail: closed stream, full disk, broken pipe."""
+    """A command whose help output may fail: closed stream, full disk, broken pipe. Arguments may begin with a minus if
+    they are NUMBERS."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses the words; NUMBERS that are no option's value get a leading space, so that they are arguments."""
+        end = args.index("--") if "--" in args else len(args)
+        valued = {name for each in self.params if not getattr(each, "is_flag", False) for name in each.opts}
+        for place, (before, word) in enumerate(zip(["", *args], args[:end], strict=False)):
+            if NUMBERS.fullmatch(word) and before not in valued:
+                args = [*args[:place], f" {word}", *args[place + 1 :]]
+        return super().parse_args(ctx, args)
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Parses the options; prints the help."""
