@@ -18,9 +18,11 @@ from sdfcli.cli.build_options import (
     MaxError,
     MaxMemory,
     Octree,
+    Scale,
     Thin,
     Tolerance,
     Unit,
+    Units,
     memory_limit,
     parse_domain,
     unit_for,
@@ -119,6 +121,8 @@ def build(
     domain: Domain = None,
     unit: Unit = None,
     max_error: MaxError = None,
+    scale: Scale = None,
+    units: Units = None,
     nearest: Nearest = False,
     previous: Previous = None,
     why: Why = False,
@@ -148,7 +152,7 @@ def build(
 
     most = memory_limit(max_memory)
     unit = unit_for(unit, max_error, tolerance)
-    params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
+    params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit, scale, units)
     if why:
         check_why(octree)
     if jobs is not None and scheduler not in (None, "local"):

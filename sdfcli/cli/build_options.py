@@ -8,7 +8,7 @@ import typer
 
 from sdfcli.cli.options import words
 from sdfcli.errors import UsageError
-from sdfcli.params import DEFAULT_DEPTH, LENGTHS, OCTREES, THIN
+from sdfcli.params import DEFAULT_DEPTH, LENGTHS, OCTREES, THIN, UNITS
 from sdfcli.runtime import memory
 
 Octree = Annotated[str, typer.Option(**words(*OCTREES), help="Refinement criterion: field error, or triangle density.")]
@@ -49,6 +49,23 @@ Unit = Annotated[
     typer.Option(
         metavar="LENGTH",
         help="Length to which --tolerance, --band and --thin are relative; the mesh's diagonal by default.",
+        show_default=False,
+    ),
+]
+Scale = Annotated[
+    float | None,
+    typer.Option(
+        metavar="FACTOR",
+        help="Multiply the mesh's coordinates, as by 0.001 for millimetres to metres; other lengths are then scaled "
+        "ones.",
+        show_default=False,
+    ),
+]
+Units = Annotated[
+    str | None,
+    typer.Option(
+        **words(*UNITS),
+        help="The field's unit: converts meshes whose file names one (STEP, 3MF, glTF, USD, COLLADA).",
         show_default=False,
     ),
 ]

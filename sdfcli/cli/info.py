@@ -213,6 +213,10 @@ def _known(told: dict[str, Any]) -> list[tuple[str, str]]:
     unit = unit_name(asked)
     kept = "the tolerance alone decides" if thinnest is None else f"a thickness of {error_text(thinnest)} of the {unit}"
     units = [("unit", f"{asked['unit']:.9g}, in the mesh's units")] if "unit" in asked else []
+    units += (
+        [("scale", f"{asked['scale']:.9g}: the mesh's coordinates were multiplied by it")] if "scale" in asked else []
+    )
+    units += [("units", asked["units"])] if "units" in asked else []
     return [
         ("mesh", f"{mesh['triangles']:,} triangles, {mesh['vertices']:,} vertices, {health_text(mesh)}"),
         ("diagonal", f"{mesh['diagonal']:.9g}, in the mesh's units"),

@@ -18,9 +18,11 @@ from sdfcli.cli.build_options import (
     MaxError,
     MaxMemory,
     Octree,
+    Scale,
     Thin,
     Tolerance,
     Unit,
+    Units,
     memory_limit,
     parse_domain,
     unit_for,
@@ -114,6 +116,8 @@ def sequence(
     domain: Domain = None,
     unit: Unit = None,
     max_error: MaxError = None,
+    scale: Scale = None,
+    units: Units = None,
     cold: Cold = False,
     resume: options.Resume = False,
     device: options.Devices = "auto",
@@ -132,7 +136,7 @@ def sequence(
     if fps is not None and times is not None:
         raise UsageError("--fps and --times both set the frames' times; use one of them")
     unit = unit_for(unit, max_error, tolerance)
-    params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
+    params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit, scale, units)
     if jobs == 1:
         driver.start(device)
     from sdfcli.runtime.files import check_ending, check_target

@@ -95,13 +95,13 @@ def verify(
         raise UsageError(f"--tolerance {tolerance:g}: use a fraction of the diagonal between 0 and 1")
     with progress(str(file), quiet or json) as update:
         field = open_field(file, frame, None)
-        loaded = load_mesh(mesh)
         try:
             made_from, sign = field.info["mesh"]["sha256"], str(field.info["sign"])
             promised, band = (float(field.info["parameters"][name]) for name in ("tolerance", "band"))
-            unit = field.info["parameters"].get("unit")
+            unit, scale, units = (field.info["parameters"].get(name) for name in ("unit", "scale", "units"))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{file}: does not say how it was built; build it again to verify it") from error
+        loaded = load_mesh(mesh, scale=scale, units=units)
         source = loaded if unit is None else loaded.placed(None, unit)
         same = source.sha256 == made_from
         allowed = promised if tolerance is None else tolerance

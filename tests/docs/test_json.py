@@ -52,7 +52,7 @@ EXAMPLES = {
     "check, unusable": "check nothing.ply",
     "info": "info near.h5 --why",
     "info, sequence": "info anim.h5",
-    "query, a point": "query TORUS points.txt --nearest -k 3",
+    "query, a point": "query TORUS points.txt --nearest -k 3 --coordinates",
     "query": "query field.h5 points.txt -o new.csv",
     "collide, a pose": "collide field.h5 TORUS",
     "collide": "collide field.h5 TORUS --contacts newer.csv",
@@ -73,7 +73,7 @@ EXAMPLES = {
     "doctor": "doctor",
 }
 MORE = {
-    "query, a point": {"gx", "gy", "gz", "nearest_x", "nearest_y", "nearest_z", "triangle"},
+    "query, a point": {"gx", "gy", "gz", "nearest_x", "nearest_y", "nearest_z", "triangle", "outside"},
     "collide, a pose": {"frame"},
     "collide --path": {"output", "margin", "contacts"},
     "render --frames": {"posed", "margin"},

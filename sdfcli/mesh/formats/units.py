@@ -1,11 +1,26 @@
-"""Coordinate unit of a mesh file."""
+"""Coordinate units of mesh files, and factors between them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from sdfcli.errors import InputError, UsageError
 from sdfcli.mesh.formats.apart import EXTRAS, units_apart
 from sdfcli.mesh.formats.threemf import unit_of
+from sdfcli.params import UNITS
+
+LONG_NAMES = {
+    "micron": "um",
+    "micrometre": "um",
+    "millimeter": "mm",
+    "centimeter": "cm",
+    "centimetre": "cm",
+    "meter": "m",
+    "metre": "m",
+    "inch": "in",
+    "foot": "ft",
+}
+"""Names in UNITS of the units in files."""
 
 
 def units_of(path: Path) -> str | None:
@@ -16,3 +31,14 @@ def units_of(path: Path) -> str | None:
     if suffix in EXTRAS:
         return units_apart(path)
     return unit_of(path) if suffix == ".3mf" else None
+
+
+def factor_to(unit: str, path: Path) -> float:
+    """The factor from a file's coordinates to a unit in UNITS, correctly rounded. Raises UsageError for a file without
+    a unit, InputError for one in an unusual unit, and `units_of`'s errors."""
+    given = "millimeter" if path.suffix.lower() in (".step", ".stp") else units_of(path)  # tessellated only once
+    if given is None:
+        raise UsageError(f"--units {unit}: the file names no unit; use --scale, as 0.001 for millimetres to metres")
+    if given not in LONG_NAMES:
+        raise InputError(f"its unit, {given}, is not known to --units; use --scale")
+    return UNITS[LONG_NAMES[given]] / UNITS[unit]
