@@ -90,7 +90,8 @@ def render(
         str | None,
         typer.Option(
             metavar="TX,TY,TZ[,RX,RY,RZ]",
-            help="Pose of --mesh: rotation about the fixed axes x, then y, then z, in degrees, then translation.",
+            help="Pose of --mesh: rotation about the fixed axes x, then y, then z, in degrees, or QX,QY,QZ,QW, then "
+            "translation.",
             show_default=False,
         ),
     ] = None,
