@@ -32,6 +32,8 @@ KINDS = [
     "glb",
     "3mf",
     "poses",
+    "poses-table",
+    "poses-json",
     "field",
     "field-parts",
     "sequence",

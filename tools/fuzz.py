@@ -1,8 +1,9 @@
 """Fuzz tests of file readers: `python tools/fuzz.py [--cases N] [--seed S] [KIND ...]`.
 
 Each case is a small valid file with random damage. Reading must succeed or raise SdfError: no crash, no other
-exception, within seconds, with little memory. The kinds are `field` and `sequence` (read and sampled), `poses`, and the
-mesh formats. A case is identified by kind and number: `--only KIND NUMBER` reruns one and keeps its file.
+exception, within seconds, with little memory. The kinds are `field` and `sequence` (read and sampled), `poses`,
+`poses-table`, `poses-json`, and the mesh formats. A case is identified by kind and number: `--only KIND NUMBER` reruns
+one and keeps its file.
 
 Needs an installed sdfcli. Cases run in forked processes with limited memory; the parent reports each that dies or takes
 longer than LONGEST seconds.
@@ -63,6 +64,7 @@ def whole_files() -> dict[str, tuple[str, bytes]]:
     squares = "".join(f"f {a}//1 {b}/2 {c}/3/4 {d}\n" for a, b, c, d in ((1, 2, 6, 5), (3, 7, 8, 4), (-1, -2, -3, -4)))
     scene = trimesh.Scene([mesh])
     scene.add_geometry(mesh, transform=np.diag([2, 2, -2, 1.0]))
+    turn = {"w": 0.6, "x": 0, "y": 0.8, "z": 0}
     files = {
         "stl": ("stl", mesh.export(file_type="stl")),
         "stl-text": ("stl", mesh.export(file_type="stl_ascii").encode()),
@@ -74,6 +76,8 @@ def whole_files() -> dict[str, tuple[str, bytes]]:
         "glb": ("glb", scene.export(file_type="glb")),
         "3mf": ("3mf", scene.export(file_type="3mf")),
         "poses": ("npy", whole_poses()),
+        "poses-table": ("csv", b"time,x,y,z,qx,qy,qz,qw\n" + 3 * b"0.5,1,-2,3e-1,0,0,0.6,0.8\n"),
+        "poses-json": ("json", json.dumps([{"position": [1, 2, 3], "orientation": turn}]).encode()),
     }
     with tempfile.TemporaryDirectory() as folder:
         small = {"device": "cpu", "depth": 2, "tolerance": 0.05, "keep_nearest": True, "why": True}
@@ -346,7 +350,8 @@ def case(kind: str, number: int, folder: Path, files: dict[str, tuple[str, bytes
 def run(kind: str, path: Path) -> str:
     """Returns `read` or `refused`. Raises any other failure."""
     fields = dict.fromkeys(("field", "field-parts", "field-chunks"), read_field)
-    readers = {**fields, "sequence": read_sequence, "poses": read_poses}
+    poses = dict.fromkeys(("poses", "poses-table", "poses-json"), read_poses)
+    readers = {**fields, **poses, "sequence": read_sequence}
     try:
         readers.get(kind, read_mesh)(path)
     except SdfError as error:
