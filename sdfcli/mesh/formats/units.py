@@ -23,6 +23,10 @@ LONG_NAMES = {
 """Names in UNITS of the units in files."""
 
 
+METRES = {1.0: "metre", 0.01: "centimetre", 0.001: "millimeter", 0.0254: "inch", 0.3048: "foot", 1e-6: "micrometre"}
+"""Names of units by their length in metres."""
+
+
 def units_of(path: Path) -> str | None:
     """A file's coordinate unit; None for formats without one. Raises the same errors as reading the file."""
     suffix = path.suffix.lower()
@@ -30,7 +34,16 @@ def units_of(path: Path) -> str | None:
         return "metre"
     if suffix in EXTRAS:
         return units_apart(path)
+    if suffix == ".dae":
+        from sdfcli.mesh.formats.collada import metres_of
+
+        return unit_name(metres_of(path))
     return unit_of(path) if suffix == ".3mf" else None
+
+
+def unit_name(metres: float) -> str:
+    """The name of a unit of this length."""
+    return next((name for known, name in METRES.items() if abs(metres / known - 1) < 1e-6), f"{metres:g} metres")
 
 
 def factor_to(unit: str, path: Path) -> float:
