@@ -31,6 +31,7 @@ KINDS = [
     "off",
     "glb",
     "3mf",
+    "dae",
     "poses",
     "poses-table",
     "poses-json",

@@ -75,6 +75,7 @@ def whole_files() -> dict[str, tuple[str, bytes]]:
         "off": ("off", mesh.export(file_type="off").encode()),
         "glb": ("glb", scene.export(file_type="glb")),
         "3mf": ("3mf", scene.export(file_type="3mf")),
+        "dae": ("dae", whole_collada()),
         "poses": ("npy", whole_poses()),
         "poses-table": ("csv", b"time,x,y,z,qx,qy,qz,qw\n" + 3 * b"0.5,1,-2,3e-1,0,0,0.6,0.8\n"),
         "poses-json": ("json", json.dumps([{"position": [1, 2, 3], "orientation": turn}]).encode()),
@@ -106,6 +107,23 @@ def whole_poses() -> bytes:
     with io.BytesIO() as buffer:
         np.save(buffer, np.tile(np.eye(4), (3, 1, 1)))
         return buffer.getvalue()
+
+
+def whole_collada() -> bytes:
+    """A cube, twice, as COLLADA."""
+    vertices, faces = cube()
+    points, corners = (" ".join(map(str, np.asarray(each).ravel().tolist())) for each in (vertices, faces))
+    return (
+        '<COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema"><asset><unit meter="0.01"/></asset>'
+        '<library_geometries><geometry id="g"><mesh><source id="p">'
+        f'<float_array id="a" count="{3 * len(vertices)}">{points}</float_array><technique_common>'
+        f'<accessor source="#a" count="{len(vertices)}" stride="3"/></technique_common></source>'
+        '<vertices id="v"><input semantic="POSITION" source="#p"/></vertices>'
+        f'<triangles count="{len(faces)}"><input semantic="VERTEX" source="#v" offset="0"/><p>{corners}</p></triangles>'
+        '</mesh></geometry></library_geometries><library_visual_scenes><visual_scene id="s">'
+        '<node><translate>5 0 0</translate><rotate>0 0 1 30</rotate><instance_geometry url="#g"/></node>'
+        '<node><instance_geometry url="#g"/></node></visual_scene></library_visual_scenes></COLLADA>'
+    ).encode()
 
 
 def mixed_ply() -> bytes:
