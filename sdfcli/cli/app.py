@@ -73,7 +73,10 @@ class Lazy(Command):
             return super().make_context(*args, **kwargs)
         options = settings.options_of(command)
         for name, option in options.items():
-            option.envvar, option.show_envvar = settings.variables(self.entry.name, name), False
+            given = option.envvar or []  # a plugin's own
+            own = settings.variables(self.entry.name, name)
+            option.envvar = [*([given] if isinstance(given, str) else given), *own]
+            option.show_envvar = bool(given)
         path = None if completes else settings.config_file(kwargs["parent"].params.get("config"))
         if path is not None:
             kwargs["default_map"] = settings.file_defaults(path, command, self.entry.name)

@@ -119,7 +119,7 @@ def test_sub_commands(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("[build]\ndepht = 3\n", 2, "[build] depht: no such option; did you mean depth?"),
         ("[build]\nmax_error = 3\n", 2, "[build] max_error: no such option; did you mean max-error?"),
-        ("[buildd]\ndepth = 3\n", 2, "[buildd]: no such command; did you mean build?"),
+        ("[bild]\ndepth = 3\n", 2, "[bild]: no such command; did you mean build?"),
         ('["bench scan"]\nrepeat = 3\n', 2, "[bench scan]: no such command"),
         ("depth = 3\n", 2, "depth: goes into a command's table, as [build]; only device and quiet go above"),
         ("[build.scan]\ndepth = 3\n", 2, "[build] scan: no such option"),
