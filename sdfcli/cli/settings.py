@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Iterable
@@ -112,6 +111,8 @@ def _is_text(value: Any) -> bool:
 
 def similar(name: str, names: Iterable[str]) -> str:
     """A suggestion at the end of an error about an unknown name; empty if none is near."""
+    import difflib
+
     near = difflib.get_close_matches(name, names, 1)
     return f"; did you mean {near[0]}?" if near else ""
 
