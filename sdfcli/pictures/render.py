@@ -279,7 +279,7 @@ def draw(
     transparent: bool = False,
 ) -> npt.NDArray[np.uint8]:
     """Picture (height, width, 3), or (height, width, 4) if transparent: one ray per pixel, then nine where colours
-    change, or at the edge of the background that is left out."""
+    change."""
     xp = backend.xp
     rough, picture = (xp.empty((height, width, 3), np.uint8) for _ in range(2))
     covers = (xp.empty((height, width), np.uint8) for _ in range(2)) if transparent else (None, None)

@@ -264,15 +264,15 @@ FN void look_at_dots(const sdf_render_args& a, D3 eye, D3 way, Look* look) {
     look->light = mix(look->light, light, hidden ? SDF_RENDER_DOT_PART : 1.0);
 }
 
-// Largest difference between a pixel and its four neighbours, in any of its numbers. pixels: [height, width, numbers].
-FN int contrast(const sdf_render_args& a, const u8* pixels, int numbers, u32 column, u32 row) {
-    const u8* here = pixels + numbers * ((size_t)row * a.width + column);
-    size_t line = numbers * (size_t)a.width;
-    const u8* there[4] = {column > 0 ? here - numbers : here, column + 1 < a.width ? here + numbers : here,
+// Largest colour difference between a pixel and its four neighbours.
+FN int contrast(const sdf_render_args& a, u32 column, u32 row) {
+    const u8* here = a.rough + 3 * ((size_t)row * a.width + column);
+    size_t line = 3 * (size_t)a.width;
+    const u8* there[4] = {column > 0 ? here - 3 : here, column + 1 < a.width ? here + 3 : here,
                           row > 0 ? here - line : here, row + 1 < a.height ? here + line : here};
     int change = 0;
     for (int side = 0; side < 4; side++)
-        for (int k = 0; k < numbers; k++)
+        for (int k = 0; k < 3; k++)
             change = max_of(change, max_of((int)here[k] - there[side][k], (int)there[side][k] - here[k]));
     return change;
 }
@@ -281,8 +281,7 @@ template <bool kBeside>  // separate kernels, so that pictures without a mesh ta
 FN void render_pixel(const sdf_render_args& a, u32 place) {
     u32 i = a.first + place, column = i % a.width, row = i / a.width, rays = 1;
     if (a.rough) {
-        bool edge = a.rough_cover && contrast(a, a.rough_cover, 1, column, row) > 0;
-        if (!edge && contrast(a, a.rough, 3, column, row) < SDF_RENDER_CONTRAST) {
+        if (contrast(a, column, row) < SDF_RENDER_CONTRAST) {
             for (int k = 0; k < 3; k++) a.pixel[3 * (size_t)i + k] = a.rough[3 * (size_t)i + k];
             if (a.cover) a.cover[i] = a.rough_cover[i];
             return;
