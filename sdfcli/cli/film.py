@@ -36,7 +36,7 @@ class Film:
 
         Raises InputError or UsageError, before any work, for invalid names, existing files, or an invalid range.
         """
-        from sdfcli.pictures.files import FORMATS, check_transparent
+        from sdfcli.pictures.png import FORMATS, check_transparent
         from sdfcli.runtime.files import check_target
 
         ending = target.suffix.lower()
@@ -98,7 +98,7 @@ class Film:
             yield number, picture
 
     def _stills(self, draw: Draw, update: Update) -> Iterator[Written]:
-        from sdfcli.pictures.files import write_picture
+        from sdfcli.pictures.png import write_picture
 
         for path, (number, picture) in zip(self._targets, self._drawn(draw, update), strict=True):
             write_picture(path, picture, self._force)

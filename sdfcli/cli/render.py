@@ -120,7 +120,7 @@ def render(
 
     Example: sdfcli render bunny.h5 --view front --size 1600x1200
     """
-    from sdfcli.pictures.files import check_picture, write_picture
+    from sdfcli.pictures.png import check_picture, write_picture
     from sdfcli.pictures.render import check_size, shot_of, view_axes
     from sdfcli.pictures.render import render as draw_opaque
 

@@ -69,7 +69,7 @@ def slice_plane(
     Example: sdfcli slice bunny.h5 --axis x --octree
     """
     from sdfcli.backend import select_backend
-    from sdfcli.pictures.files import check_picture, write_picture
+    from sdfcli.pictures.png import check_picture, write_picture
     from sdfcli.pictures.slice import check_size, place_of_plane, scale_of, slice_image
 
     check_choice(frame, time, frames)

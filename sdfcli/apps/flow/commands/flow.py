@@ -270,7 +270,7 @@ class Album:
 
     def add(self, state: State) -> None:
         """Writes a state's picture. Raises UsageError if a different one exists."""
-        from sdfcli.pictures.files import holds, write_picture
+        from sdfcli.pictures.png import holds, write_picture
         from sdfcli.runtime.files import refuse_existing
 
         assert self._pictures is not None
