@@ -297,7 +297,7 @@ def test_the_message_of_a_check_that_fails(folder: Path) -> None:
         ("unsigned.h5 cube.ply --min -0.1", 2, "--min -0.1: the field has no signs and knows no depths"),
         ("ball.h5 cube.ply --margin inf", 2, "--margin inf: use a finite distance"),
         ("ball.h5 cube.ply --margin much", 2, "--margin"),
-        ("ball.h5 cube.ply --at 1,2", 2, "use TX,TY,TZ or TX,TY,TZ,RX,RY,RZ"),
+        ("ball.h5 cube.ply --at 1,2", 2, "use TX,TY,TZ, a translation, with RX,RY,RZ"),
         ("ball.h5 cube.ply --at 1,2,3,4", 2, "--at 1,2,3,4"),
         ("ball.h5 cube.ply --at 1,nan,3", 2, "--at 1,nan,3"),
         ("ball.h5 cube.ply --at 1e999,0,0", 2, "--at 1e999,0,0"),
