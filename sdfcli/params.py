@@ -30,7 +30,9 @@ SHEET_CELL = 0.42
 LEAST_THIN = 1e-6
 WIDEST_SHEET = 8.0
 """Maximum thickness, in tolerances, for walls and gaps to be searched for."""
-PLACES = ("domain", "unit")
+UNITS = {"um": 1, "mm": 1_000, "cm": 10_000, "m": 1_000_000, "in": 25_400, "ft": 304_800}
+"""Units of `units`, in micrometres."""
+PLACES = ("domain", "unit", "scale", "units")
 """Parameters stored in a field only if given."""
 GRID_RESOLUTION = 128
 """Default point count of exported grids along their longest side."""
@@ -57,6 +59,8 @@ class BuildKeywords(TypedDict, total=False):
     domain: str | Sequence[float] | None
     unit: float | None
     max_error: float | None
+    scale: float | None
+    units: str | None
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,10 @@ class BuildParams:
             mesh. None: a padded cube around the mesh. Fields with the same domain share a lattice.
         unit: length, in mesh units, that replaces the diagonal in `tolerance`, `band` and `thin`, making them absolute.
             None: the diagonal.
+        scale: factor for the mesh's coordinates, such as 0.001 for millimetres to metres. The field, and all lengths
+            here, are in the scaled mesh's units. None: 1.
+        units: the field's unit: `um`, `mm`, `cm`, `m`, `in` or `ft`, to which a mesh file's coordinates are converted
+            from the unit that it names. Not with `scale`. None: they stay as they are.
     """
 
     octree: str = "adaptive"
@@ -94,6 +102,8 @@ class BuildParams:
     query: str = "fast"
     domain: tuple[float, float, float, float] | None = None
     unit: float | None = None
+    scale: float | None = None
+    units: str | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in (("octree", OCTREES), ("sign", SIGNS), ("query", QUERIES)):
@@ -109,6 +119,7 @@ class BuildParams:
             raise UsageError(f"--thin {self.thin}: use a fraction of the diagonal from {LEAST_THIN:g} to 1, or 0")
         if self.unit is not None and not LENGTHS[0] < self.unit < LENGTHS[1]:
             raise UsageError(f"--unit {self.unit}: use a length between {LENGTHS[0]:g} and {LENGTHS[1]:g}")
+        check_scale(self.scale, self.units)
         if self.domain is not None:
             object.__setattr__(self, "domain", parse_domain(self.domain))
 
@@ -174,6 +185,16 @@ def check_tolerance(tolerance: float | None) -> None:
     """Raises UsageError for an impossible tolerance."""
     if tolerance is not None and not 0 < tolerance < 1:
         raise UsageError(f"--tolerance {tolerance:g}: use a fraction of the diagonal between 0 and 1")
+
+
+def check_scale(scale: float | None, units: str | None) -> None:
+    """Raises UsageError for an impossible factor, an unknown unit, and both together."""
+    if scale is not None and not LENGTHS[0] < scale < LENGTHS[1]:
+        raise UsageError(f"--scale {scale}: use a factor above 0, as 0.001 for millimetres to metres")
+    if units is not None and units not in UNITS:
+        raise UsageError(f"--units {units}: use {', '.join(UNITS)}")
+    if scale is not None and units is not None:
+        raise UsageError("--scale and --units both set the field's unit; use one of them")
 
 
 def check_why(octree: str) -> None:

@@ -26,6 +26,7 @@ if os.environ.get("CI"):
 ROOT = Path(__file__).resolve().parents[1]
 
 os.environ["SDFCLI_CHECK"] = "1"  # kernels refuse arrays that are too short
+os.environ["SDFCLI_CONFIG"] = os.devnull  # not the user's settings
 
 # `python -m pytest` puts the current folder, the source tree without compiled kernels, on sys.path before the installed
 # package. SDFCLI_KERNEL_LIBRARY, for kernels built by hand, selects the source tree.

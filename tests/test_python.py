@@ -55,7 +55,7 @@ COMMANDS: list[tuple[Callable[..., Any], Callable[..., Any], set[str], set[str]]
         check_command.check,
         sdfcli.check,
         {"meshes", "require", "json", "quiet", "force", "recursive", "jobs", "report"},
-        {"source", "octree", "query", "domain"},
+        {"source", "octree", "query", "domain", "scale", "units"},
     ),
     (verify_command.verify, sdfcli.verify, {"file", "frame", "json", "quiet"}, {"field", "progress"}),
     (

@@ -1,8 +1,9 @@
 """Fuzz tests of file readers: `python tools/fuzz.py [--cases N] [--seed S] [KIND ...]`.
 
 Each case is a small valid file with random damage. Reading must succeed or raise SdfError: no crash, no other
-exception, within seconds, with little memory. The kinds are `field` and `sequence` (read and sampled), `poses`, and the
-mesh formats. A case is identified by kind and number: `--only KIND NUMBER` reruns one and keeps its file.
+exception, within seconds, with little memory. The kinds are `field` and `sequence` (read and sampled), `poses`,
+`poses-table`, `poses-json`, and the mesh formats. A case is identified by kind and number: `--only KIND NUMBER` reruns
+one and keeps its file.
 
 Needs an installed sdfcli. Cases run in forked processes with limited memory; the parent reports each that dies or takes
 longer than LONGEST seconds.
@@ -63,6 +64,7 @@ def whole_files() -> dict[str, tuple[str, bytes]]:
     squares = "".join(f"f {a}//1 {b}/2 {c}/3/4 {d}\n" for a, b, c, d in ((1, 2, 6, 5), (3, 7, 8, 4), (-1, -2, -3, -4)))
     scene = trimesh.Scene([mesh])
     scene.add_geometry(mesh, transform=np.diag([2, 2, -2, 1.0]))
+    turn = {"w": 0.6, "x": 0, "y": 0.8, "z": 0}
     files = {
         "stl": ("stl", mesh.export(file_type="stl")),
         "stl-text": ("stl", mesh.export(file_type="stl_ascii").encode()),
@@ -73,7 +75,10 @@ def whole_files() -> dict[str, tuple[str, bytes]]:
         "off": ("off", mesh.export(file_type="off").encode()),
         "glb": ("glb", scene.export(file_type="glb")),
         "3mf": ("3mf", scene.export(file_type="3mf")),
+        "dae": ("dae", whole_collada()),
         "poses": ("npy", whole_poses()),
+        "poses-table": ("csv", b"time,x,y,z,qx,qy,qz,qw\n" + 3 * b"0.5,1,-2,3e-1,0,0,0.6,0.8\n"),
+        "poses-json": ("json", json.dumps([{"position": [1, 2, 3], "orientation": turn}]).encode()),
     }
     with tempfile.TemporaryDirectory() as folder:
         small = {"device": "cpu", "depth": 2, "tolerance": 0.05, "nearest": True, "why": True}
@@ -102,6 +107,23 @@ def whole_poses() -> bytes:
     with io.BytesIO() as buffer:
         np.save(buffer, np.tile(np.eye(4), (3, 1, 1)))
         return buffer.getvalue()
+
+
+def whole_collada() -> bytes:
+    """A cube, twice, as COLLADA."""
+    vertices, faces = cube()
+    points, corners = (" ".join(map(str, np.asarray(each).ravel().tolist())) for each in (vertices, faces))
+    return (
+        '<COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema"><asset><unit meter="0.01"/></asset>'
+        '<library_geometries><geometry id="g"><mesh><source id="p">'
+        f'<float_array id="a" count="{3 * len(vertices)}">{points}</float_array><technique_common>'
+        f'<accessor source="#a" count="{len(vertices)}" stride="3"/></technique_common></source>'
+        '<vertices id="v"><input semantic="POSITION" source="#p"/></vertices>'
+        f'<triangles count="{len(faces)}"><input semantic="VERTEX" source="#v" offset="0"/><p>{corners}</p></triangles>'
+        '</mesh></geometry></library_geometries><library_visual_scenes><visual_scene id="s">'
+        '<node><translate>5 0 0</translate><rotate>0 0 1 30</rotate><instance_geometry url="#g"/></node>'
+        '<node><instance_geometry url="#g"/></node></visual_scene></library_visual_scenes></COLLADA>'
+    ).encode()
 
 
 def mixed_ply() -> bytes:
@@ -346,7 +368,8 @@ def case(kind: str, number: int, folder: Path, files: dict[str, tuple[str, bytes
 def run(kind: str, path: Path) -> str:
     """Returns `read` or `refused`. Raises any other failure."""
     fields = dict.fromkeys(("field", "field-parts", "field-chunks"), read_field)
-    readers = {**fields, "sequence": read_sequence, "poses": read_poses}
+    poses = dict.fromkeys(("poses", "poses-table", "poses-json"), read_poses)
+    readers = {**fields, **poses, "sequence": read_sequence}
     try:
         readers.get(kind, read_mesh)(path)
     except SdfError as error:

@@ -430,6 +430,32 @@ MUTANTS = [
         "_after(matrices, each.matrix)",
         ("tests/mesh/test_threemf.py",),
     ),
+    *(
+        Mutant(name, f"{FORMATS}/collada.py", old, new, ("tests/mesh/test_collada.py",))
+        for name, old, new in (
+            ("COLLADA strips all one way", "made[1::2] = made[1::2, [1, 0, 2]]", "pass"),
+            ("mirrored parts inside out", "np.linalg.det(matrix[:3, :3]) < 0", "False"),
+            (
+                "node transforms in the other order",
+                "matrix = matrix @ _transform(each)",
+                "matrix = _transform(each) @ matrix",
+            ),
+        )
+    ),
+    Mutant(
+        "quaternions turn back",
+        "sdfcli/query/pose_files.py",
+        "2 * (y * z - x * w)",
+        "2 * (y * z + x * w)",
+        ("tests/query/test_poses.py",),
+    ),
+    Mutant(
+        "background in the colour of edges",
+        f"{K}/surface/render.h",
+        "!a.cover || look.hit",
+        "true",
+        ("tests/pictures/test_render.py",),
+    ),
     Mutant("STL colours", f"{FORMATS}/readers.py", 'if np.all(wide["more"] == more):', "if True:", (READERS,)),
     Mutant("numbers nearly right", f"{K}/mesh/text.h", "return low == *value;", "return true;", (READERS,)),
     # ---- Memory, threads and files ----

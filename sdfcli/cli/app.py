@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import warnings
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -16,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from sdfcli import __version__, startup
 from sdfcli.cli import help as layout
+from sdfcli.cli import settings
 from sdfcli.cli.output import (
     error_line,
     lost_output,
@@ -45,9 +47,25 @@ HELP = {"help_option_names": ["-h", "--help"], "max_content_width": layout.WIDTH
 RECORDS = "sdfcli.records"
 """Key in a context's `meta`, if the command prints JSON: record count before it."""
 
+NUMBERS = re.compile(r"-\.?\d[^,\s]*(,[^,\s]+)+")
+"""An argument such as -1,0,0, which is no option."""
+
+_quiet: list[bool] = []
+"""Value of the command's --quiet, once parsed."""
+
 
 class Command(TyperCommand):
-    """A command whose help output may fail: closed stream, full disk, broken pipe."""
+    """A command whose help output may fail: closed stream, full disk, broken pipe. Arguments may begin with a minus if
+    they are NUMBERS."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses the words; NUMBERS that are no option's value get a leading space, so that they are arguments."""
+        end = args.index("--") if "--" in args else len(args)
+        valued = {name for each in self.params if not getattr(each, "is_flag", False) for name in each.opts}
+        for place, (before, word) in enumerate(zip(["", *args], args[:end], strict=False)):
+            if NUMBERS.fullmatch(word) and before not in valued:
+                args = [*args[:place], f" {word}", *args[place + 1 :]]
+        return super().parse_args(ctx, args)
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Parses the options; prints the help."""
@@ -83,14 +101,31 @@ class Lazy(Command):
         self.entry = entry
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Parses the options. Raises `command_of`'s exceptions, except during shell completion."""
+        """Parses the options, with defaults from the environment and the settings file.
+
+        Raises `command_of`'s and `settings.file_defaults`' exceptions, except during shell completion.
+        """
+        completes = kwargs.get("resilient_parsing")
         try:
             command = command_of(self.entry)
         except SdfError:
-            if not kwargs.get("resilient_parsing"):
+            if not completes:
                 raise
             return super().make_context(*args, **kwargs)
-        return command.make_context(*args, **kwargs)
+        options = settings.options_of(command)
+        for name, option in options.items():
+            given = option.envvar or []  # a plugin's own
+            own = settings.variables(self.entry.name, name)
+            option.envvar = [*([given] if isinstance(given, str) else given), *own]
+            option.show_envvar = bool(given)
+        path = None if completes else settings.config_file(kwargs["parent"].params.get("config"))
+        if path is not None:
+            kwargs["default_map"] = settings.file_defaults(path, command, self.entry.name)
+        context = command.make_context(*args, **kwargs)
+        origins = {name: settings.origin(context, option, path) for name, option in options.items()}
+        context.meta[settings.ORIGINS] = {name: place for name, place in origins.items() if place}
+        _quiet[:] = [bool(context.params.get("quiet"))]
+        return context
 
 
 def command_of(entry: Entry) -> Any:
@@ -226,9 +261,9 @@ class Commands(TyperGroup):
             else:
                 message = fault.format_message()
                 command = getattr(getattr(fault, "ctx", None), "command_path", "sdfcli")
-                said = UsageError(f"{message[:1].lower()}{message[1:].rstrip('.')} (see {command} --help)")
+                said = f"{message[:1].lower()}{message[1:].rstrip('.')}{_set_by(fault)} (see {command} --help)"
                 words = [*(options.get("args") or (arguments or [sys.argv])[0])]
-                _fail(said, "--json" in words)
+                _fail(UsageError(said), "--json" in words)
             code = fault.exit_code
         sys.exit(code or lost_output())
 
@@ -251,6 +286,8 @@ class Commands(TyperGroup):
                 raise
             memory.release_frames(error)
             known = memory.as_sdf_error(error, self._author(ctx.invoked_subcommand))
+            if isinstance(known, UsageError):
+                known = _with_origins(known, ctx.meta.get(settings.ORIGINS, {}))
             if known is not error and type(known) is SdfError:
                 known = SdfError(f"{known} (--debug shows where)")
             told = isinstance(known, CheckFailedError) and printed() > ctx.meta.get(RECORDS, 0)  # by its results
@@ -267,6 +304,21 @@ def _fail(error: SdfError, json: bool) -> int:
         with contextlib.suppress(SdfError):  # standard output fails, too
             print_json(Failed(error=error_line(error), exit_code=code))
     return code
+
+
+def _set_by(fault: Any) -> str:
+    """Names the variable or file that a wrong option value is from."""
+    context, option = getattr(fault, "ctx", None), getattr(fault, "param", None)
+    if context is None or not hasattr(option, "envvar") or context.parent is None:
+        return ""
+    place = settings.origin(context, option, settings.config_file(context.parent.params.get("config")))
+    return f", set by {place}" if place else ""
+
+
+def _with_origins(error: UsageError, origins: dict[str, str]) -> UsageError:
+    """An error whose message also says which options are not from the command line."""
+    named = [f"--{name} is set by {place}" for name, place in origins.items() if re.search(rf"--{name}\b", str(error))]
+    return UsageError(f"{error} ({', '.join(named)})") if named else error
 
 
 def _interrupted() -> typer.Exit:
@@ -303,6 +355,16 @@ def _root(
     debug: Annotated[
         bool, typer.Option("--debug", help="Print a traceback on errors; also accepted after the command.")
     ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            envvar=settings.VARIABLE,
+            help="TOML file with defaults of options; the user's config.toml by default.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Signed distance fields from triangle meshes."""
     memory.require(memory.LEAST, "any command")
@@ -335,7 +397,7 @@ def _show_notes() -> None:
                 return shown(message, category, *place, **more)
             keep(str(message))
             message = f"{known_as(read)}: {message}"
-        if not any(re.fullmatch("--quiet|-[a-z]*q[a-z]*", word) for word in sys.argv):
+        if not any(_quiet):
             from sdfcli.cli.output import say
 
             say(f"note: {message}")

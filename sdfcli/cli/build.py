@@ -23,9 +23,11 @@ from sdfcli.cli.build_options import (
     Recursive,
     Report,
     Require,
+    Scale,
     Thin,
     Tolerance,
     Unit,
+    Units,
     check_require,
     listed_names,
     memory_limit,
@@ -119,6 +121,8 @@ def build(
     max_error: MaxError = None,
     sign: options.Sign = BuildParams.sign,
     require: Require = None,
+    scale: Scale = None,
+    units: Units = None,
     dry_run: DryRun = False,
     force: options.Force = False,
     json: options.Json = False,
@@ -167,6 +171,8 @@ def build(
         domain=domain,
         unit=unit,
         max_error=max_error,
+        scale=scale,
+        units=units,
     )
     if why:
         check_why(octree)

@@ -11,7 +11,7 @@ import typer
 
 from sdfcli.cli.options import ADVANCED, DEVICE, words
 from sdfcli.errors import UsageError
-from sdfcli.params import DEFAULT_DEPTH, OCTREES, THIN, VERDICTS, parse_size
+from sdfcli.params import DEFAULT_DEPTH, OCTREES, THIN, UNITS, VERDICTS, parse_size
 from sdfcli.runtime import memory
 
 ACCURACY, MANY = "Accuracy", "Many meshes"
@@ -80,6 +80,23 @@ Unit = Annotated[
         help="Length to which --tolerance, --band and --thin are relative; the mesh's diagonal by default.",
         show_default=False,
         rich_help_panel=ACCURACY,
+    ),
+]
+Scale = Annotated[
+    float | None,
+    typer.Option(
+        metavar="FACTOR",
+        help="Multiply the mesh's coordinates, as by 0.001 for millimetres to metres; other lengths are then scaled "
+        "ones.",
+        show_default=False,
+    ),
+]
+Units = Annotated[
+    str | None,
+    typer.Option(
+        **words(*UNITS),
+        help="The field's unit: converts meshes whose file names one (STEP, 3MF, glTF, USD, COLLADA).",
+        show_default=False,
     ),
 ]
 MaxError = Annotated[

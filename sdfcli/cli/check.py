@@ -178,7 +178,7 @@ def _print_report(report: dict[str, Any], params: BuildParams) -> None:
         rows.append(("thin walls", sheets_text(report["sheets"], params.tolerance, unit, name, lost)))
         rows += [(f"{finding['what']}", f"-> {finding['then']}") for finding in report["findings"]]
         rows += [("note", each) for each in report["notes"]]
-    print_table(report["input"], rows)
+    print_table(report["input"], rows, verdict=report["verdict"] or "")
 
 
 def _surface(report: dict[str, Any]) -> str:

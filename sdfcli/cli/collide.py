@@ -39,7 +39,8 @@ Poses = Annotated[
     typer.Option(
         "--poses",
         metavar="FILE",
-        help="Poses: .npy file of matrices (t, 4, 4) from the mesh's frame to the field's.",
+        help="Poses from the mesh's frame to the field's: .npy file of matrices (t, 4, 4), or .csv, .txt or .json file "
+        "with quaternions, angles or matrices.",
         show_default=False,
     ),
 ]
@@ -48,7 +49,8 @@ At = Annotated[
     typer.Option(
         "--at",
         metavar="TX,TY,TZ[,RX,RY,RZ]",
-        help="A pose: rotation about the fixed axes x, then y, then z, in degrees, then translation; repeatable.",
+        help="A pose: rotation about the fixed axes x, then y, then z, in degrees, or QX,QY,QZ,QW, then translation; "
+        "repeatable.",
         show_default=False,
     ),
 ]

@@ -126,7 +126,7 @@ class Shown:
                     print_json(CollidedPose(**row))
                 else:
                     numbers, *places = self._cells(row)
-                    show(_fitting(f"{row[self.unit]:>{width}}  {numbers}", *places, edge=edge))
+                    show(_fitting(f"{row[self.unit]:>{width}}  {numbers}", *places, edge=edge), row["contact"])
 
     def path(self, found: FirstContact, count: int) -> None:
         """Stores the first contact on a path of `count` poses."""

@@ -29,20 +29,24 @@ SAMPLES = 5
 class Film:
     """Pictures of a range of frames, and their files."""
 
-    def __init__(self, file: Path, target: Path, frames: str, fps: float | None, force: bool) -> None:
+    def __init__(
+        self, file: Path, target: Path, frames: str, fps: float | None, force: bool, transparent: bool = False
+    ) -> None:
         """target: an animation, or the numbered files' pattern.
 
         Raises InputError or UsageError, before any work, for invalid names, existing files, or an invalid range.
         """
+        from sdfcli.pictures.png import FORMATS, check_transparent
         from sdfcli.runtime.files import check_target
 
         ending = target.suffix.lower()
-        if ending not in (*MOVING, ".png"):
+        if ending not in (*MOVING, *FORMATS):
             raise UsageError(
                 f"{target}: use a name that ends in .gif or .apng, or a pattern such as {target.stem}_%04d.png"
             )
         if fps is not None and ending not in MOVING:
             raise UsageError("--fps is for a name that ends in .gif or .apng")
+        check_transparent(target, transparent)
         self._file, self._target, self._ending, self._force = file, target, ending, force
         self._range = FrameRange(file, frames)
         self._seconds = self._range.seconds(fps)
@@ -94,10 +98,10 @@ class Film:
             yield number, picture
 
     def _stills(self, draw: Draw, update: Update) -> Iterator[Written]:
-        from sdfcli.pictures.png import write_png
+        from sdfcli.pictures.png import write_picture
 
         for path, (number, picture) in zip(self._targets, self._drawn(draw, update), strict=True):
-            write_png(path, picture, self._force)
+            write_picture(path, picture, self._force)
             yield path, {"frame": number, "time": self._range.time(number)}
 
     def _moving(self, draw: Draw, update: Update) -> Iterator[Written]:

@@ -135,7 +135,7 @@ def info(
             facts["lengths"] = lengths_of(field.info | {"tolerance": field.info["parameters"]["tolerance"]}, field.unit)
         print_json(FieldInfo(**(facts | field.info | facts)))  # computed entries override stored ones
     elif not quiet:
-        print_table(str(file), rows(file, field))
+        print_table(str(file), rows(file, field), verdict=str(field.info.get("verdict")))
         if why:
             print_table("leaves by cause", _cause_rows(causes), ("parent split by", "leaves", "share"), apart=True)
 
@@ -230,6 +230,10 @@ def _known(told: dict[str, Any]) -> list[tuple[str, str]]:
     name, unit = unit_name(asked), float(asked.get("unit") or mesh["diagonal"])
     kept = "the tolerance alone decides" if thinnest is None else f"a thickness of {length_text(thinnest, unit, name)}"
     units = [("unit", f"{asked['unit']:.9g}, in the mesh's units")] if "unit" in asked else []
+    units += (
+        [("scale", f"{asked['scale']:.9g}: the mesh's coordinates were multiplied by it")] if "scale" in asked else []
+    )
+    units += [("units", asked["units"])] if "units" in asked else []
     return [
         ("mesh", f"{mesh['triangles']:,} triangles, {mesh['vertices']:,} vertices, {health_text(mesh)}"),
         ("diagonal", f"{mesh['diagonal']:.9g}, in the mesh's units, as are all lengths"),

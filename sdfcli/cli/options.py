@@ -79,7 +79,7 @@ Picture = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="PNG file; by default named after the field, in the current folder. For --frames: .gif, .apng, or "
+        help="PNG or JPEG file; by default named after the field, in the current folder. For --frames: .gif, .apng, or "
         "numbered files such as a_%04d.png; .gif by default.",
     ),
 ]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
-from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, say
+from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, say, time_left
 from sdfcli.cli.records import Json, Line, Stated, one_of, stored
 from sdfcli.cli.wording import (
     errors_text,
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from sdfcli.batch.messages import Outcome, Settings
     from sdfcli.batch.run import BuildRequest
 
+SHARE_TIMED, MOST_TIMED, SHORT = 0.05, 30, 10.0
+"""Share, and maximum count, of built meshes before the remaining time is shown: parallel builds end in groups. Seconds
+below which it is not shown."""
 WORDS = {"ok": "built", "skipped": "skipped", "failed": "failed"}
 
 
@@ -83,7 +86,8 @@ def show(outcomes: Iterable[Outcome], request: BuildRequest, style: Style, done:
             if request.here:
                 _show_alone(outcome, request.settings, style)
             else:
-                _show_line(outcome, _place(len(done), total), style)
+                left = time_left_of(done, total, time.perf_counter() - start)
+                _show_line(outcome, _place(len(done), total), left, style)
     finally:
         if done and not (style.quiet or request.here):
             for line in _summary(done, total, time.perf_counter() - start):
@@ -108,13 +112,13 @@ def _show_alone(outcome: Outcome, settings: Settings, style: Style) -> None:
         say(f"sdfcli: warning: {outcome['input']}: distances without signs: {outcome['sign_reason']}")
 
 
-def _show_line(outcome: Outcome, place: str, style: Style) -> None:
+def _show_line(outcome: Outcome, place: str, left: str, style: Style) -> None:
     if outcome["status"] == "failed":
         message = outcome["error"]
-        say(f"sdfcli: {message}" if style.quiet else f"{place} FAILED {message}")
+        say(f"sdfcli: {message}" if style.quiet else f"{place} FAILED {message}{left}", "FAILED")
         return
     if not style.quiet:
-        say(f"{place} {_line(outcome)}")
+        say(f"{place} {_line(outcome)}{left}", outcome["verdict"])
     if "error" in outcome:
         say(f"sdfcli: {outcome['error']}")
 
@@ -140,6 +144,15 @@ def unit_of(outcome: Outcome) -> float:
 
 def _place(number: int, total: int) -> str:
     return f"[{number:>{len(f'{total:,}')},}/{total:,}]"
+
+
+def time_left_of(done: list[Outcome], total: int, seconds: float) -> str:
+    """The remaining time, at the pace of the meshes that were not skipped; empty while unknown, or if short."""
+    built = sum(outcome["status"] != "skipped" for outcome in done)
+    remaining = (total - len(done)) * seconds / max(1, built)
+    return (
+        f"; {time_left(remaining)}" if built > 1 + min(SHARE_TIMED * total, MOST_TIMED) and remaining >= SHORT else ""
+    )
 
 
 def _line(outcome: Outcome) -> str:
@@ -195,6 +208,6 @@ def _print_table(report: Outcome, verbose: bool) -> None:
         rows.append(("", f"{report['sheets']['leaves']:,} of the leaves for thin walls and gaps"))
     if report["jump_leaves"]:
         rows.append(("holes", f"closed across {report['jump_leaves']:,} leaves in which the sign jumps"))
-    print_table(report["input"], rows)
+    print_table(report["input"], rows, verdict=report["verdict"])
     if verbose and not skipped:
         print_table("", [(name, f"{value:.3f}") for name, value in report["seconds"].items()], ("stage", "seconds"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -16,7 +17,7 @@ from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -33,6 +34,12 @@ SCHEMA_VERSION = 1
 PERIOD = 10.0
 """Seconds between progress lines if standard error is not a terminal."""
 
+COLOURS = {
+    **dict.fromkeys(("good", "passed", "clear", "works"), "green"),
+    **dict.fromkeys(("usable", "doubtful", "touching"), "yellow"),
+    **dict.fromkeys(("unusable", "FAILED", "penetrating"), "red"),
+}
+"""Colours of verdicts on a terminal."""
 
 _lost: list[OSError] = []
 """Errors for which results were discarded."""
@@ -83,9 +90,29 @@ def plain(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown(text))
 
 
-def say(line: str) -> None:
-    """Prints a line for humans on standard error."""
-    typer.echo(plain(line), err=True)
+def _echo(line: str, verdict: str = "", *, err: bool = False) -> None:
+    """Prints a line for humans, with its verdict in colour on a terminal."""
+    stream = sys.stderr if err else sys.stdout
+    if verdict in COLOURS and in_colour(stream):
+        painted = typer.style(verdict, fg=COLOURS[verdict])
+        line = re.sub(rf"(?<=[:\] ] ){re.escape(verdict)}\b", lambda _: painted, line, count=1)
+        typer.echo(line, err=err, color=True)
+    else:
+        typer.echo(line, err=err)
+
+
+def in_colour(stream: TextIO) -> bool:
+    """Whether to print colours: on a terminal that has them, unless NO_COLOR is set (no-color.org); anywhere if
+    FORCE_COLOR is."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
+
+
+def say(line: str, verdict: str = "") -> None:
+    """Prints a line for humans on standard error. verdict: a word in it to colour, after `: `, `] ` or two
+    spaces."""
+    _echo(plain(line), verdict, err=True)
 
 
 def print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -106,9 +133,9 @@ def error_line(error: SdfError) -> str:
     return " ".join(str(error).split())
 
 
-def show(line: str) -> None:
-    """Prints a line for humans on standard output."""
-    typer.echo(plain(line))
+def show(line: str, verdict: str = "") -> None:
+    """Prints a line for humans on standard output. verdict: as for `say`."""
+    _echo(plain(line), verdict)
 
 
 def print_json(record: Record) -> None:
@@ -144,22 +171,23 @@ def line_width() -> int:
 
 
 def print_table(
-    title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, ...] = (), *, apart: bool = False
+    title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, ...] = (), *, apart: bool = False, verdict: str = ""
 ) -> None:
     """Prints a table for humans under its title. The first column holds names; with a header, the others are
-    right-aligned. apart: print an empty line first."""
+    right-aligned. apart: print an empty line first. verdict: word to colour, in the title and the row `verdict`."""
     lines = [tuple(map(plain, row)) for row in ([header] if header else []) + list(rows)]
     first, *widths = [max(map(len, column)) for column in zip_longest(*lines, fillvalue="")]
     edge = line_width()
     with standard_output():
         if apart:
             show("")
-        show(title)
+        show(title, verdict)
         for name, *cells in lines:
             aligned = [f"{cell:>{width}}" if header else cell for cell, width in zip(cells, widths, strict=False)]
             line = "  ".join([f"{name:{first}}", *aligned])
             indent = " " * (first + 2)
-            typer.echo(textwrap.fill(line, max(edge, 2 * first), subsequent_indent=indent, break_on_hyphens=False))
+            line = textwrap.fill(line, max(edge, 2 * first), subsequent_indent=indent, break_on_hyphens=False)
+            _echo(line, verdict if name == "verdict" else "")
 
 
 def print_written(
@@ -247,9 +275,17 @@ def pace(done: int, total: int, seconds: float, items: str = "frames") -> str:
     words = f"{done:,} of {total:,} {items}"
     if not done or not seconds:
         return words
-    left = round((total - done) * seconds / done)
-    minutes, rate = f"{left // 60} min " if left >= 60 else "", done / seconds
-    return f"{words}, {rate:{'.2g' if rate < 99.5 else ',.0f'}} {items}/s, {minutes}{left % 60} s left"
+    rate = done / seconds
+    left = time_left((total - done) * seconds / done)
+    return f"{words}, {rate:{'.2g' if rate < 99.5 else ',.0f'}} {items}/s, {left}"
+
+
+def time_left(seconds: float) -> str:
+    """Formats a remaining time, as 1 min 14 s left, or 2 h 5 min left."""
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60:,} h {minutes % 60} min left"
+    return f"{minutes} min {rest} s left" if minutes else f"{rest} s left"
 
 
 def error_text(value: float) -> str:

@@ -13,30 +13,43 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.fields import check_choice, open_field
-from sdfcli.cli.output import SCHEMA_VERSION, print_written, progress, standard_output
+from sdfcli.cli.output import SCHEMA_VERSION, print_written, progress, say, standard_output
 from sdfcli.cli.records import Amount, Count, Line
 from sdfcli.errors import UsageError
 from sdfcli.params import FORMS, BuildParams
 
 if TYPE_CHECKING:
     from sdfcli.mesh.arrays import Floats
+    from sdfcli.mesh.mesh import Domain
     from sdfcli.query.mesh_distance import MeshDistance
     from sdfcli.query.point_files import PointStream
 
 OUTPUTS = (".npy", ".csv", ".ply")
+COORDINATES = ["x", "y", "z"]
 GRADIENT = ["gx", "gy", "gz"]
 NEAREST = ["nearest_x", "nearest_y", "nearest_z", "triangle"]
 
 
 Source = Annotated[Path, typer.Argument(metavar="FILE", help="Field, or mesh for exact distances.")]
-PointFile = Annotated[
-    str,
+Points = Annotated[
+    list[str],
     typer.Argument(
-        metavar="POINTS", help="Points: .npy (N, 3), .csv, .xyz, .ply, a mesh, or - for text on standard input."
+        metavar="POINTS...",
+        help="Points: X,Y,Z, repeatable, or a file: .npy (N, 3), .csv, .xyz, .ply, a mesh, or - for text on standard "
+        "input.",
     ),
 ]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="Output file: .npy, .csv or .ply; standard output by default.")
+]
+Coordinates = Annotated[
+    bool, typer.Option("--coordinates", help="Add the points: columns x, y, z; .csv and .ply files always have them.")
+]
+Outside = Annotated[
+    bool,
+    typer.Option(
+        "--outside", help="Add column outside: 1 outside the field's domain, where distances are upper bounds, else 0."
+    ),
 ]
 Gradient = Annotated[bool, typer.Option("--gradient", help="Add the gradient: columns gx, gy, gz.")]
 Nearest = Annotated[
@@ -55,6 +68,7 @@ Approximate = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON object per point; with -o, one for the file.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
 
+Coordinate = Annotated[float | None, "the point; with `--coordinates`"]
 GradientAxis = Annotated[float | None, "gradient; with `--gradient`"]
 NearestAxis = Annotated[float | None, "nearest point; with `--nearest`"]
 
@@ -62,6 +76,9 @@ NearestAxis = Annotated[float | None, "nearest point; with `--nearest`"]
 class QueriedPoint(Line, title="query, a point"):
     """A line per point, with a key per [column](commands/query.md)."""
 
+    x: Coordinate = None
+    y: Coordinate = None
+    z: Coordinate = None
     distance: Annotated[float, "signed distance, negative inside"]
     gx: GradientAxis = None
     gy: GradientAxis = None
@@ -70,6 +87,9 @@ class QueriedPoint(Line, title="query, a point"):
     nearest_y: NearestAxis = None
     nearest_z: NearestAxis = None
     triangle: Annotated[Count | None, "nearest triangle, from 0, in the mesh file's order; with `--nearest`"] = None
+    outside: Annotated[
+        Count | None, "1 outside the field's domain, where the distance is an upper bound, else 0; with `--outside`"
+    ] = None
     nearest_triangles: Annotated[
         list[Count] | None, "with `-k`: nearest triangles, from 0; fewer than K if the mesh has fewer"
     ] = None
@@ -85,8 +105,10 @@ class Queried(Line, title="query", shared="input output bytes seconds"):
 
 def query(
     file: Source,
-    points: PointFile,
+    points: Points,
     output: Output = None,
+    coordinates: Coordinates = False,
+    outside: Outside = False,
     gradient: Gradient = False,
     nearest: Nearest = False,
     k: Neighbours = None,
@@ -106,45 +128,61 @@ def query(
 
     Example: sdfcli query bunny.h5 points.npy -o distances.npy
     """
+    import numpy as np
+
     from sdfcli.field.store import is_field
-    from sdfcli.query.point_files import open_points
+    from sdfcli.query.point_files import named_points
     from sdfcli.runtime.files import check_ending, check_target
 
     check_choice(frame, time)
     _check_neighbours(nearest, k, approximate)
     if output is not None:
         check_ending(output, *OUTPUTS)
-        check_target(output, force, file, 0 if points == "-" else points)
+        check_target(output, force, file, *(0 if word == "-" else word for word in points))
     if is_field(file):
         if nearest:
             raise UsageError("--nearest: fields store no nearest points; query the mesh instead")
         if sign != BuildParams.sign:
             raise UsageError(f"--sign {sign}: a field has its signs already; query the mesh instead")
-        answer = _from_field(file, frame, time, gradient, device, threads)
+        domain, answer = _from_field(file, frame, time, gradient, device, threads)
     else:
         if frame is not None or time is not None:
             raise UsageError("--frame and --time are for a sequence, not for a mesh")
+        if outside:
+            raise UsageError("--outside: a mesh has no domain; query a field")
         from sdfcli.query.mesh_distance import MeshDistance
 
-        answer = _from_mesh(MeshDistance(file, sign, device, threads), gradient, nearest, k, approximate)
+        domain, answer = None, _from_mesh(MeshDistance(file, sign, device, threads), gradient, nearest, k, approximate)
     beside = NEAREST if k is None else [f"{name}_{j}" for j in range(1, k + 1) for name in ("triangle", "distance")]
-    names = ["distance", *(GRADIENT if gradient else []), *(beside if nearest else [])]
-    with open_points(points) as stream, progress(f"{file}: {points}", quiet or json or output is None) as update:
-        start, count = clock.perf_counter(), 0
+    coordinates = coordinates or (output is not None and output.suffix.lower() == ".csv")
+    coordinates &= output is None or output.suffix.lower() != ".ply"  # which has them anyway
+    names = [*(COORDINATES if coordinates else []), "distance", *(GRADIENT if gradient else [])]
+    names += [*(["outside"] if outside else []), *(beside if nearest else [])]
+    start, count, beyond = clock.perf_counter(), 0, 0
 
-        def answered() -> Iterator[tuple[Floats, Floats]]:
-            nonlocal count
-            for chunk in stream.chunks:
-                yield chunk, answer(chunk)
-                count += len(chunk)
-                update(f"{count:,} points")
+    def answered(chunks: Iterator[Floats]) -> Iterator[tuple[Floats, Floats]]:
+        nonlocal count, beyond
+        for chunk in chunks:
+            columns = [*([chunk] if coordinates else []), answer(chunk)]
+            if domain is not None:
+                excluded = domain.excludes(chunk)
+                beyond += int(excluded.sum())
+                columns += [excluded.astype(np.float64)] if outside else []
+            yield chunk, np.column_stack(columns)
+            count += len(chunk)
+            update(f"{count:,} points")
 
+    title = f"{file}: {points[0]}" if len(points) == 1 else f"{file}: {len(points)} points"
+    with named_points(points) as stream, progress(title, quiet or json or output is None) as update:
         if output is None:
-            _print_answers(stream, names, answered(), json, k or 0)
-            return
-        _write_answers(output, force, names, answered())
+            _print_answers(stream, names, answered(stream.chunks), json, k or 0)
+        else:
+            _write_answers(output, force, names, answered(stream.chunks))
         seconds = clock.perf_counter() - start
-    if json:
+    if beyond and not quiet:
+        are = "is" if beyond == 1 else "are"
+        say(f"note: {beyond:,} of {count:,} points {are} outside the field's domain; distances there are upper bounds")
+    if json and output is not None:
         print_written(Queried, file, [output], {"count": count, "columns": names}, [], seconds, json, quiet)
 
 
@@ -196,7 +234,8 @@ def _write_answers(path: Path, force: bool, names: list[str], pairs: Iterator[tu
 
 def _from_field(
     file: Path, frame: int | None, time: float | None, gradient: bool, device: str, threads: int | None
-) -> Callable[[Floats], Floats]:
+) -> tuple[Domain, Callable[[Floats], Floats]]:
+    """The field's domain, and a function that returns distances, and gradients if requested, at points."""
     import numpy as np
 
     from sdfcli.backend import select_backend
@@ -208,7 +247,7 @@ def _from_field(
         with nullcontext() if chosen is None else field._at(chosen):
             return np.column_stack(field.sample_with_gradient(points) if gradient else [field.sample(points)])
 
-    return answer
+    return field.domain, answer
 
 
 def _from_mesh(

@@ -121,6 +121,11 @@ BUILT_IN = _by_name(
             "Profile the distance query's variants with NVIDIA Nsight Compute.",
         ),
         Entry(
+            "doctor",
+            "sdfcli.cli.doctor:doctor",
+            "Report versions, extras, folders and settings, and test each device: for a bug report.",
+        ),
+        Entry(
             "schema",
             "sdfcli.cli.schema:schema",
             "Print the JSON Schema (draft 2020-12) of a command's --json lines, or of file attributes.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time as clock
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,7 +90,8 @@ def render(
         str | None,
         typer.Option(
             metavar="TX,TY,TZ[,RX,RY,RZ]",
-            help="Pose of --mesh: rotation about the fixed axes x, then y, then z, in degrees, then translation.",
+            help="Pose of --mesh: rotation about the fixed axes x, then y, then z, in degrees, or QX,QY,QZ,QW, then "
+            "translation.",
             show_default=False,
         ),
     ] = None,
@@ -102,6 +103,9 @@ def render(
             show_default=False,
         ),
     ] = None,
+    transparent: Annotated[
+        bool, typer.Option("--transparent", help="Leave the background out; for .png and .apng.")
+    ] = False,
     frame: options.Frame = None,
     time: options.Time = None,
     frames: options.Frames = None,
@@ -116,20 +120,21 @@ def render(
 
     Example: sdfcli render bunny.h5 --view front --size 1600x1200
     """
-    from sdfcli.pictures.png import check_picture, write_png
+    from sdfcli.pictures.png import check_picture, write_picture
     from sdfcli.pictures.render import check_size, shot_of, view_axes
-    from sdfcli.pictures.render import render as draw
+    from sdfcli.pictures.render import render as draw_opaque
 
     check_choice(frame, time, frames)
     width, height = parse_size(size)
     look: dict[str, Any] = {"width": width, "height": height, "view": view, "up": up, "iso": iso}
     look |= {"device": device, "threads": threads}
+    draw = partial(draw_opaque, transparent=transparent)
     guest = Guest(mesh, at, margin, device, threads)
     facts = {"view": view, "up": up, **guest.facts}
     if frames is not None:
         from sdfcli.cli.film import Film
 
-        film = Film(file, output or Path(file.stem + ".gif"), frames, fps, force)
+        film = Film(file, output or Path(file.stem + ".gif"), frames, fps, force, transparent)
         film.shoot(
             lambda fields: shot_of(fields, mesh=guest.posed, **look),
             lambda field, shot, _: draw(field, shot=shot, mesh=guest.posed, contacts=guest.contacts(field), **look),
@@ -143,7 +148,7 @@ def render(
     if fps is not None:
         raise UsageError("--fps is for --frames")
     target = output or Path(file.stem + ".png")
-    check_picture(target, force, file)
+    check_picture(target, force, file, transparent)
     check_size(width, height)
     view_axes(view, up)
     with progress(str(file), quiet or json) as update:
@@ -151,7 +156,7 @@ def render(
         field = open_field(file, frame, time)
         update("drawing")
         found = guest.contacts(field)
-        write_png(target, draw(field, mesh=guest.posed, contacts=found, **look), force)
+        write_picture(target, draw(field, mesh=guest.posed, contacts=found, **look), force)
     facts = {"width": width, "height": height, **facts}
     rows = [("picture", f"{width} x {height}, view {view}, {up} up")]
     if mesh is not None:

@@ -18,9 +18,11 @@ from sdfcli.cli.build_options import (
     MaxError,
     MaxMemory,
     Octree,
+    Scale,
     Thin,
     Tolerance,
     Unit,
+    Units,
     memory_limit,
 )
 from sdfcli.cli.output import error_text, human_bytes, pace, print_json, print_table, progress, say
@@ -111,6 +113,8 @@ def sequence(
     tolerance: Tolerance = BuildParams.tolerance,
     max_error: MaxError = None,
     sign: options.Sign = BuildParams.sign,
+    scale: Scale = None,
+    units: Units = None,
     resume: options.Resume = False,
     force: options.Force = False,
     json: options.Json = False,
@@ -146,6 +150,8 @@ def sequence(
         domain=domain,
         unit=unit,
         max_error=max_error,
+        scale=scale,
+        units=units,
     )
     if jobs == 1:
         driver.start(device)
@@ -214,7 +220,7 @@ class Shown:
             rounded = {stage: round(each, 4) for stage, each in seconds.items()} or None
             print_json(BuiltFrame(**{**row, "time": float(self.times[index]), "input": name, "seconds": rounded}))
         elif self.verbose and not self.quiet:
-            say(self._line(row, name))
+            say(self._line(row, name), row["verdict"])
         if self.last and self.last["sign"] != row["sign"] and not self.quiet:
             was = f"{self.last['sign']} up to frame {index - 1}"
             say(f"sdfcli: warning: {name}: sign by {row['sign']} from here on, {was}: {row['sign_reason']}")

@@ -69,7 +69,7 @@ def slice_plane(
     Example: sdfcli slice bunny.h5 --axis x --octree
     """
     from sdfcli.backend import select_backend
-    from sdfcli.pictures.png import check_picture, write_png
+    from sdfcli.pictures.png import check_picture, write_picture
     from sdfcli.pictures.slice import check_size, place_of_plane, scale_of, slice_image
 
     check_choice(frame, time, frames)
@@ -101,7 +101,7 @@ def slice_plane(
         update("drawing")
         where = place_of_plane(select_backend(device), field, axis, at)
         picture = slice_image(field, axis=axis, at=where, size=size, octree=octree, why=why, device=device)
-        write_png(target, picture, force)
+        write_picture(target, picture, force)
     height, width = picture.shape[:2]
     facts = {"width": width, "height": height, "axis": axis, "at": where}
     rows = [("plane", f"{axis} = {where:.9g}"), ("picture", f"{width} x {height}")]

@@ -126,6 +126,7 @@ def verify(
             f"{file}: {verdict}, {_compared(field, unit, worst, allowed)}",
             _rows(found.regions, unit),
             ("region", "points", "max error", share, "rms error", share, "at a jump of the sign"),
+            verdict=verdict,
         )
         _print_turned(found.turned)
         if not found.same_mesh:

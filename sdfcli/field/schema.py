@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sdfcli.errors import InputError
-from sdfcli.params import LENGTHS, MAX_DEPTH, OCTREES, PLACES, SIGNS
+from sdfcli.params import LENGTHS, MAX_DEPTH, OCTREES, PLACES, SIGNS, UNITS
 
 MOST_NESTED = 8
 """Maximum nesting of lists and objects in entries without a schema."""
@@ -118,6 +118,8 @@ INFO: Schema = {
             {"type": "array", "items": {"type": "number"}, "minItems": 4, "maxItems": 4},
         ),
         "unit": between(*LENGTHS),
+        "scale": between(*LENGTHS),
+        "units": one_of(*UNITS),
     },
     "verdict": WORD,
     "sign": one_of(*(sign for sign in SIGNS if sign != "auto")),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, C, any_backend
 from sdfcli.backend.packed import Packed
-from sdfcli.errors import InputError
+from sdfcli.errors import InputError, UsageError
 from sdfcli.mesh.arrays import Bools, Faces, Floats, unmasked
 from sdfcli.mesh.mesh import Domain, Mesh, bounds_of
 from sdfcli.params import BuildParams
@@ -139,24 +139,32 @@ def _look(backend: Backend, points: Floats, faces: npt.NDArray[Any]) -> _Seen:
     )
 
 
-def load_mesh(source: MeshSource, backend: Backend | None = None) -> Mesh:
+def load_mesh(
+    source: MeshSource, backend: Backend | None = None, scale: float | None = None, units: str | None = None
+) -> Mesh:
     """A checked mesh from a path, a `trimesh.Trimesh`, a (vertices, faces) pair, or a Mesh. backend: see `make_mesh`.
+    scale, units: see BuildParams.
 
-    Raises InputError, with the file's name, for an unreadable or invalid mesh; OutOfMemoryError.
+    Raises InputError, with the file's name, for an unreadable or invalid mesh; UsageError for a source without a unit
+    if `units` is given; OutOfMemoryError.
     """
-    if isinstance(source, Mesh):
+    if isinstance(source, Mesh) and scale is None and units is None:
         return source
     arrays = _arrays_of(source)
     if arrays is not None:
-        return make_mesh(*arrays, backend=backend)
+        if units is not None:
+            raise UsageError(f"--units {units}: arrays name no unit; use scale")
+        return make_mesh(_scaled(arrays[0], scale), arrays[1], backend=backend)
     path = existing_file(source)
     try:
         from sdfcli.mesh.formats.notes import noted
         from sdfcli.mesh.formats.readers import read_file
+        from sdfcli.mesh.formats.units import factor_to
 
         # make_mesh checks that vertices are finite.
         with noted(path) as notes, np.errstate(all="ignore"):
-            vertices, faces = read_file(path)
+            read, faces = read_file(path)
+            vertices = _scaled(read, scale if units is None else factor_to(units, path))
         release_freed()  # working memory of text readers
     except Exception as error:  # each library has its own exceptions
         raise unreadable(path, "cannot be read as a mesh", error) from error
@@ -165,6 +173,10 @@ def load_mesh(source: MeshSource, backend: Backend | None = None) -> Mesh:
     mesh = make_mesh(vertices, faces, str(path))
     mesh.__dict__["notes"] = notes
     return mesh
+
+
+def _scaled(vertices: npt.ArrayLike, factor: float | None) -> npt.ArrayLike:
+    return vertices if factor is None else np.multiply(unmasked(vertices, "vertices"), factor, dtype=np.float64)
 
 
 def _arrays_of(source: MeshSource) -> tuple[npt.ArrayLike, npt.ArrayLike] | None:
@@ -177,8 +189,9 @@ def _arrays_of(source: MeshSource) -> tuple[npt.ArrayLike, npt.ArrayLike] | None
 
 
 def load_placed(source: MeshSource, params: BuildParams, backend: Backend | None = None) -> Mesh:
-    """`load_mesh`, with a build's domain and unit. Raises UsageError where the mesh leaves the domain."""
-    return load_mesh(source, backend).placed(Domain.of(params.domain), params.unit)
+    """`load_mesh`, with a build's scale, domain and unit. Raises UsageError where the mesh leaves the domain."""
+    mesh = load_mesh(source, backend, params.scale, params.units)
+    return mesh.placed(Domain.of(params.domain), params.unit)
 
 
 def _without_arrays_of(source: MeshSource, mesh: Mesh) -> Mesh:

@@ -13,7 +13,7 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend, Group, any_backend, select_backend
 from sdfcli.errors import UsageError
-from sdfcli.mesh.arrays import MOST, Faces, Floats, by_threads, pieces
+from sdfcli.mesh.arrays import MOST, Bools, Faces, Floats, by_threads, pieces
 from sdfcli.mesh.connectivity import Connectivity, OpenEdges
 from sdfcli.mesh.device_mesh import DeviceMesh
 from sdfcli.mesh.health import FLAT_FACE, Health
@@ -48,6 +48,11 @@ class Domain:
     def to_unit(self, points: Any) -> Any:
         """Unit cube coordinates, float64, of points (n, 3) in the mesh's units."""
         return (points - self.origin) / self.length
+
+    def excludes(self, points: Floats) -> Bools:
+        """Which points (n, 3), in the mesh's units, lie outside: (n,)."""
+        unit = self.to_unit(points)
+        return np.asarray(((unit < 0) | (unit > 1)).any(axis=1))
 
     def group(self, backend: Backend) -> Group:
         """The domain as the kernels' struct."""

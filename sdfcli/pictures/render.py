@@ -97,6 +97,7 @@ def render(
     pose: npt.ArrayLike | None = None,
     contacts: Contact | None = None,
     shot: Shot | None = None,
+    transparent: bool = False,
     device: str = "auto",
     threads: int | None = None,
 ) -> npt.NDArray[np.uint8]:
@@ -120,6 +121,7 @@ def render(
             `manifold`.
         shot: camera and level for a moving picture, from `shot_of`, in place of `view` and `up`. None: the source's
             own.
+        transparent: return (height, width, 4): with opacity, 0 where the background is, and colours without it.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. The picture does not depend on it.
         threads: CPU thread count; default: all CPUs available to the process.
 
@@ -152,7 +154,7 @@ def render(
             company = company_of(backend, source.domain, posed, contacts, shot.camera.frame[0])
             scene = shot.camera, shot.reach, width, height, company
             hit = backend.xp.empty((height, width), np.uint8)
-            picture = draw(backend, source, level, *scene, hit)
+            picture = draw(backend, source, level, *scene, transparent, hit)
             if depth := lost_depth(leaves, shot.camera, backend.to_host(hit)):
                 warnings.warn(
                     "parts of the surface are thinner than a pixel, and drawn thicker; use a larger --size",
@@ -160,7 +162,7 @@ def render(
                     stacklevel=2,
                 )
                 level += THIN * shot.camera.pixel_size * depth * source.domain.length
-                picture = draw(backend, source, level, *scene)
+                picture = draw(backend, source, level, *scene, transparent)
             return picture
     except MemoryError as error:
         raise OutOfMemoryError(f"out of memory: {error}; try a smaller --size") from error
@@ -300,15 +302,19 @@ def draw(
     width: int,
     height: int,
     company: Company = ALONE,
+    transparent: bool = False,
     hit: Array | None = None,
 ) -> npt.NDArray[np.uint8]:
-    """Picture (height, width, 3): one ray per pixel, then nine where colours change. hit: as for `trace`, of the one
-    ray."""
-    rough = backend.xp.empty((height, width, 3), np.uint8)
-    trace(backend, field, iso, camera, reach, rough, company, hit=hit)
-    picture = backend.xp.empty_like(rough)
-    trace(backend, field, iso, camera, reach, picture, company, rough=rough)
-    return backend.to_host(picture)
+    """Picture (height, width, 3), or (height, width, 4) if transparent: one ray per pixel, then nine where colours
+    change. hit: as for `trace`, of the one ray."""
+    xp = backend.xp
+    rough, picture = (xp.empty((height, width, 3), np.uint8) for _ in range(2))
+    covers = (xp.empty((height, width), np.uint8) for _ in range(2)) if transparent else (None, None)
+    rough_cover, cover = covers
+    trace(backend, field, iso, camera, reach, rough, company, cover=rough_cover, hit=hit)
+    trace(backend, field, iso, camera, reach, picture, company, rough=rough, rough_cover=rough_cover, cover=cover)
+    drawn = backend.to_host(picture)
+    return drawn if cover is None else np.dstack((drawn, backend.to_host(cover)))
 
 
 def lost_depth(leaves: Floats, camera: Camera, hit: npt.NDArray[np.uint8]) -> float:
@@ -341,13 +347,16 @@ def trace(
     pixel: Array,
     company: Company = ALONE,
     rough: Array | None = None,
+    rough_cover: Array | None = None,
+    cover: Array | None = None,
     hit: Array | None = None,
     depth: Array | None = None,
     normal: Array | None = None,
 ) -> None:
     """Writes pixels (h, w, 3); if given, hits (h, w) uint8, 1 where a surface is, else 0; depths (h, w) along the rays,
     negative without a hit; and normals (h, w, 3), float64, of the surface in front. rough: picture with one ray per
-    pixel, for adaptive supersampling."""
+    pixel, for adaptive supersampling. cover: (h, w) uint8, written if given: the pixel's opacity, without the
+    background in its colour; rough_cover: `rough`'s."""
     error, slack = _safety(field)
     error_at_level = max(error, slack * abs(iso) / field.domain.length)
     height, width = pixel.shape[:2]
@@ -365,8 +374,10 @@ def trace(
         "pixel_size": camera.pixel_size,
         "camera": backend.from_host(camera.frame),
         "rough": rough,
+        "rough_cover": rough_cover,
         "pixel": pixel,
         "hit": hit,
+        "cover": cover,
         "depth": depth,
         "normal": normal,
         "mesh": company.mesh,

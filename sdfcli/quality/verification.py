@@ -91,13 +91,13 @@ def verify(
         raise UsageError(f"--samples {samples}: use 3 or more")
     if not isinstance(field, Field):
         field = load(field)
-    loaded = load_mesh(mesh)
     try:
         made_from, sign = field.info["mesh"]["sha256"], str(field.info["sign"])
         promised, band = (float(field.info["parameters"][name]) for name in ("tolerance", "band"))
-        unit = field.info["parameters"].get("unit")
+        unit, scale, units = (field.info["parameters"].get(name) for name in ("unit", "scale", "units"))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError("the field does not say how it was built; build it again to verify it") from error
+    loaded = load_mesh(mesh, scale=scale, units=units)
     source = loaded if unit is None else loaded.placed(None, unit)
     allowed = promised if tolerance is None else tolerance
     reference = GivenMesh(source, sign != "none", select_backend(device, threads))

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
-from sdfcli.errors import InputError
+from sdfcli.errors import InputError, UsageError
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.formats.readers import FORMATS, read_file
 from sdfcli.runtime.memory import unreadable
@@ -41,6 +41,29 @@ class PointStream:
     chunks: Iterator[Floats]
     separator: str = " "
     named: bool = False
+
+
+_TYPED = re.compile(r"[+-]?\.?\d[^,\s]*(,[^,\s]*)+")
+"""A point on the command line; a file of such a name is written with its folder, as ./0,0,0."""
+
+
+@contextmanager
+def named_points(words: list[str]) -> Iterator[PointStream]:
+    """Points from words `X,Y,Z`, or from a single file, as `open_points` does. Raises UsageError for other words."""
+    texts = [word.strip() for word in words]
+    typed = list(filter(_TYPED.fullmatch, texts))
+    if not typed and len(words) == 1:
+        with open_points(words[0]) as stream:
+            yield stream
+        return
+    if len(typed) < len(texts):
+        other = next(word for word in words if word.strip() not in typed)
+        raise UsageError(f"{other}: use points X,Y,Z, or a single file of points")
+    points = [[float(x) for x in text.split(",") if is_number(x)] for text in texts]
+    for text, point in zip(texts, points, strict=True):
+        if len(point) != 3 or text.count(",") != 2 or not np.isfinite(point).all():
+            raise UsageError(f"{text}: use three finite numbers X,Y,Z; a file of that name is ./{text}")
+    yield PointStream(iter([np.array(points)]))
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import is_cupy
 from sdfcli.mesh.arrays import Floats, unmasked
+from sdfcli.query.pose_files import TABLES, poses_of, read_json, read_table
 from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import unreadable
 
@@ -60,49 +61,53 @@ def checked_poses(poses: Any) -> tuple[Floats, Floats]:
 
 
 def pose_at(words: str) -> Floats:
-    """Parses TX,TY,TZ[,RX,RY,RZ] to a pose (4, 4): rotations about the fixed axes x, then y, then z, in degrees, then a
-    translation.
+    """Parses TX,TY,TZ, with ,RX,RY,RZ or ,QX,QY,QZ,QW, to a pose (4, 4): rotations about the fixed axes x, then y, then
+    z, in degrees, or a quaternion of length 1; then a translation.
 
     Raises UsageError for other words.
     """
     try:
         numbers = [float(word) for word in words.split(",")]
+        if len(numbers) not in (3, 6, 7):
+            raise ValueError
+        pose: Floats = poses_of(np.array([numbers]))[0]
+    except InputError as error:
+        raise UsageError(f"--at {words}: {str(error).removeprefix('pose 0: ')}") from error
     except ValueError:
-        numbers = []
-    if len(numbers) not in (3, 6) or not all(map(math.isfinite, numbers)):
-        raise UsageError(f"--at {words}: use TX,TY,TZ or TX,TY,TZ,RX,RY,RZ: a translation, and angles in degrees")
-    pose = np.eye(4)
-    for axis, angle in enumerate(numbers[3:]):
-        cosine, sine = _turn(angle)
-        i, j = (axis + 1) % 3, (axis + 2) % 3
-        turn = np.eye(4)
-        turn[i, i] = turn[j, j] = cosine
-        turn[i, j], turn[j, i] = -sine, sine
-        pose = turn @ pose
-    pose[:3, 3] = numbers[:3]
+        raise UsageError(
+            f"--at {words}: use TX,TY,TZ, a translation, with RX,RY,RZ, angles in degrees, or QX,QY,QZ,QW, a quaternion"
+        ) from None
     return pose
 
 
-def _turn(degrees: float) -> tuple[float, float]:
-    """Cosine and sine of an angle, exact for multiples of 90 degrees."""
-    quarters, rest = divmod(degrees, 90.0)
-    cosine, sine = math.cos(math.radians(rest)), math.sin(math.radians(rest))
-    for _ in range(int(quarters % 4)):
-        cosine, sine = -sine, cosine
-    return cosine, sine
-
-
 def load_poses(path: str | Path) -> Floats:
-    """Reads poses from a .npy file. Raises InputError if it cannot be read, fails `checked_poses`, or holds no poses: a
-    check without poses would always pass."""
+    """Reads poses (t, 4, 4) from a file: .npy, matrices (t, 4, 4) or translations and quaternions (t, 7); a table or
+    JSON, see pose_files.py.
+
+    Raises InputError if it cannot be read, fails `checked_poses`, or holds no poses: a check without poses would always
+    pass.
+    """
     file = existing_file(path)
+    kind, read = READERS.get(file.suffix.lower(), ("a .npy file of poses (t, 4, 4)", _npy))
     try:
-        found = np.lib.format.open_memmap(file, mode="r")  # unlike np.load, names the fault in a bad file
-        if found.dtype.kind not in "fiu":
-            raise InputError(f"holds {found.dtype}, no numbers; poses are (t, 4, 4)")
-        poses = checked_poses(np.array(found, np.float64))[0]
+        poses = checked_poses(read(file))[0]
     except Exception as error:  # NumPy's header parser raises exceptions from several modules
-        raise unreadable(file, "cannot be read as a .npy file of poses (t, 4, 4)", error) from error
+        raise unreadable(file, f"cannot be read as {kind}", error) from error
     if len(poses) == 0:
         raise InputError(f"{file}: holds no poses")
     return poses
+
+
+def _npy(file: Path) -> Floats:
+    found = np.lib.format.open_memmap(file, mode="r")  # unlike np.load, names the fault in a bad file
+    if found.dtype.kind not in "fiu":
+        raise InputError(f"holds {found.dtype}, no numbers; poses are (t, 4, 4), or (t, 7)")
+    numbers = np.array(found, np.float64)
+    return poses_of(numbers) if numbers.ndim == 2 and numbers.shape[1] == 7 else numbers
+
+
+READERS: dict[str, tuple[str, Callable[[Path], Floats]]] = {
+    ".json": ("JSON with poses", read_json),
+    **dict.fromkeys(TABLES, ("a table of poses", read_table)),
+}
+"""What a file holds, and its reader, by ending; others are .npy."""

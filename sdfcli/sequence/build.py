@@ -100,7 +100,7 @@ class SequenceBuild:
             raise UsageError("a sequence needs one frame or more")
         domain, unit = Domain.of(params.domain), params.unit
         if domain is None or unit is None:
-            bounds = bounds_of_all(frames)
+            bounds = bounds_of_all(frames, params)
             domain, unit = domain or Domain.around(bounds), unit or diagonal_of(bounds)
         x, y, z = (float(x) for x in domain.origin)
         self.domain, self.unit = domain, unit
@@ -214,11 +214,12 @@ def load_frame(frames: Sources, index: int, params: BuildParams) -> Mesh:
         raise type(error)(f"frame {index}: {error}") from error
 
 
-def bounds_of_all(frames: Sources) -> Floats:
-    """Lower and upper corner (2, 3) of the box around all frames."""
+def bounds_of_all(frames: Sources, params: BuildParams) -> Floats:
+    """Lower and upper corner (2, 3) of the box around all frames, after scaling."""
+    scaled = BuildParams(scale=params.scale, units=params.units)
     low, high = np.full(3, np.inf), np.full(3, -np.inf)
     for index in range(len(frames)):
-        bounds = load_frame(frames, index, BuildParams()).bounds
+        bounds = load_frame(frames, index, scaled).bounds
         low, high = np.minimum(low, bounds[0]), np.maximum(high, bounds[1])
     return np.array([low, high])
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import queue
+import re
 import subprocess
 import sys
 import threading
@@ -150,6 +152,57 @@ def test_quiet(command: str, tmp_path: Path) -> None:
     path.write_text("nothing of the kind")
     done = CliRunner().invoke(app, [command, str(path), "-q"])
     assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (3, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "says"),
+    [(59.4, "59 s left"), (59.6, "1 min 0 s left"), (3599.6, "1 h 0 min left"), (86_520, "24 h 2 min left")],
+)
+def test_remaining_time(seconds: float, says: str) -> None:
+    assert output.time_left(seconds) == says
+
+
+@pytest.mark.parametrize(
+    ("variables", "terminal", "colours"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": ""}, True, True),
+        ({"TERM": "dumb"}, True, False),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False, False),
+    ],
+)
+def test_colours(variables: dict[str, str], terminal: bool, colours: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"NO_COLOR": "", "FORCE_COLOR": "", "TERM": "xterm", **variables}.items():
+        monkeypatch.setenv(name, value)
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: terminal)
+    assert output.in_colour(stream) == colours
+
+
+@pytest.mark.parametrize(
+    ("line", "verdict", "shown"),
+    [
+        ("good.ply: good, 9 leaves", "good", "good.ply: <32>good<0>, 9 leaves"),
+        ("[1/2] FAILED FAILED.ply: no such file", "FAILED", "[1/2] <31>FAILED<0> FAILED.ply: no such file"),
+        ("   0  touching  0.1", "touching", "   0  <33>touching<0>  0.1"),
+        ("verdict  usable: faults", "usable", "verdict  <33>usable<0>: faults"),
+        ("a.ply: unknown", "unknown", "a.ply: unknown"),
+        ("a\x1b[31m: good", "good", r"a\x1b[31m: <32>good<0>"),
+    ],
+)
+def test_verdicts_are_coloured(line: str, verdict: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for write, stream in ((output.show, "stdout"), (output.say, "stderr")):
+        text = io.StringIO()
+        monkeypatch.setattr(sys, stream, text)
+        write(line, verdict)
+        monkeypatch.undo()
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        assert text.getvalue().replace("\x1b[", "<") == re.sub(r"<(\d+)>", r"<\1m", shown) + "\n"
 
 
 @pytest.mark.parametrize(

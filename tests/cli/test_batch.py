@@ -29,6 +29,7 @@ from sdfcli.batch import pool
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Settings
 from sdfcli.batch.pool import build_all, plan
+from sdfcli.cli.outcomes import time_left_of
 from sdfcli.errors import DeviceError, UsageError
 from sdfcli.params import BuildParams
 from sdfcli.runtime.hardware import available_threads
@@ -641,6 +642,23 @@ def test_the_fields_of_a_folder_need_a_folder(scans: Path, tmp_path: Path) -> No
     done = run(scans, "-o", tmp_path / "fields.h5")
     assert (done.returncode, (tmp_path / "fields.h5").exists()) == (2, False)
     assert "fields.h5: the fields of a folder, or of several meshes, need a folder; end its name with /" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("skipped", "built", "total", "seconds", "said"),
+    [
+        (0, 1, 100, 10.0, ""),  # parallel builds end together: too few to tell
+        (0, 6, 100, 60.0, ""),
+        (0, 7, 100, 70.0, "; 15 min 30 s left"),
+        (0, 96, 100, 192.0, ""),  # 8 s
+        (50, 7, 100, 70.0, "; 7 min 10 s left"),  # skipping takes no time
+        (50, 0, 100, 1.0, ""),
+        (0, 32, 10_000, 32.0, "; 2 h 46 min left"),
+    ],
+)
+def test_the_remaining_time(skipped: int, built: int, total: int, seconds: float, said: str) -> None:
+    done = [{"status": "skipped"}] * skipped + [{"status": "ok"}] * built
+    assert time_left_of(done, total, seconds) == said
 
 
 def test_lines_say_that_a_tolerance_is_missed(tmp_path: Path) -> None:

@@ -297,7 +297,7 @@ def test_the_message_of_a_check_that_fails(folder: Path) -> None:
         ("unsigned.h5 cube.ply --min -0.1", 2, "--min -0.1: the field has no signs and knows no depths"),
         ("ball.h5 cube.ply --margin inf", 2, "--margin inf: use a finite distance"),
         ("ball.h5 cube.ply --margin much", 2, "--margin"),
-        ("ball.h5 cube.ply --at 1,2", 2, "use TX,TY,TZ or TX,TY,TZ,RX,RY,RZ"),
+        ("ball.h5 cube.ply --at 1,2", 2, "use TX,TY,TZ, a translation, with RX,RY,RZ"),
         ("ball.h5 cube.ply --at 1,2,3,4", 2, "--at 1,2,3,4"),
         ("ball.h5 cube.ply --at 1,nan,3", 2, "--at 1,nan,3"),
         ("ball.h5 cube.ply --at 1e999,0,0", 2, "--at 1e999,0,0"),
@@ -589,14 +589,22 @@ def test_names_of_files(name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("columns", "last"), [(80, "triangle"), (110, "point"), (200, "out")])
-def test_rows_on_a_terminal(columns: int, last: str, folder: Path) -> None:
+def test_rows_on_a_terminal(columns: int, last: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each on a line of its own, as wide as fits, and no progress between them."""
+    monkeypatch.setenv("NO_COLOR", "1")
     seen = on_a_terminal("collide", "ball.h5", "cube.ply", "--poses", "way.npy", columns=columns)
     assert "\x1b" not in seen
     head, *lines = seen.replace("\r\n", "\n").splitlines()
     assert head.split()[-1] == last
     assert max(map(len, [head, *lines])) <= columns
     assert [line.split()[0] for line in lines[:6]] == ["0", "1", "2", "3", "4", "cube.ply"]
+
+
+def test_verdicts_in_colour(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    seen = on_a_terminal("collide", "ball.h5", "cube.ply", "--poses", "way.npy", columns=200)
+    assert "\x1b[32mclear\x1b[0m" in seen
+    assert "\x1b[31mpenetrating\x1b[0m" in seen
 
 
 def test_progress_on_a_terminal(folder: Path) -> None:

@@ -14,6 +14,7 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 import sdfcli
+import sequences
 import shapes
 from commands import run
 from sdfcli.cli.app import app
@@ -99,6 +100,44 @@ def test_slice(folder: Path, tmp_path: Path) -> None:
     assert np.array_equal(picture, expected)
 
 
+@pytest.mark.parametrize("ending", ["jpg", "JPEG"])
+@pytest.mark.parametrize("command", ["render", "slice"])
+def test_jpeg(command: str, ending: str, folder: Path, tmp_path: Path) -> None:
+    target, size = tmp_path / f"a.{ending}", "120x90" if command == "render" else "120"
+    result = invoke(command, folder / "ball.h5", "-o", target, "--size", size)
+    assert result.exit_code == 0, result.output
+    with Image.open(target) as made:
+        assert (made.format, made.mode) == ("JPEG", "RGB")
+        picture = np.asarray(made).astype(int)
+    draw = sdfcli.slice_image if command == "slice" else sdfcli.render
+    wanted: dict[str, Any] = {"size": 120} if command == "slice" else {"width": 120, "height": 90}
+    assert np.abs(picture - draw(folder / "ball.h5", device="cpu", **wanted)).mean() < 2
+
+
+def test_transparent(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "a.png"
+    result = invoke("render", folder / "ball.h5", "-o", target, "--size", "90x60", "--transparent")
+    assert result.exit_code == 0, result.output
+    with Image.open(target) as made:
+        assert made.mode == "RGBA"
+        expected = sdfcli.render(folder / "ball.h5", width=90, height=60, transparent=True, device="cpu")
+        assert np.array_equal(made, expected)
+
+
+def test_moving_and_transparent(folder: Path, tmp_path: Path) -> None:
+    mesh, words = shapes.icosphere(2), ["--size", "60x60", "--frames", ":", "--transparent", "-o"]
+    sequences.write(tmp_path / "anim.h5", [mesh, (0.6 * mesh[0], mesh[1])], [0.0, 1.0], tolerance=1e-2)
+    for name in ("a_%d.png", "a.apng"):
+        result = invoke("render", tmp_path / "anim.h5", *words, tmp_path / name)
+        assert result.exit_code == 0, result.output
+    with Image.open(tmp_path / "a.apng") as moving:
+        for index in range(2):
+            moving.seek(index)
+            still = np.asarray(Image.open(tmp_path / f"a_{index}.png"))
+            assert np.array_equal(moving.convert("RGBA"), still)
+            assert {0, 255} < set(still[..., 3].ravel().tolist())
+
+
 def test_slice_of_causes(tmp_path: Path) -> None:
     field = sdfcli.build(shapes.icosphere(3), tolerance=4e-3, device="cpu", why=True).save(tmp_path / "a.h5")
     for words in ["--why"], ["--octree", "--why"]:
@@ -134,7 +173,9 @@ def test_sizes(size: str, parsed: tuple[int, int]) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["render", "ball.h5", "-o", "a.jpg"], 2, ".png"),
+        (["render", "ball.h5", "-o", "a.bmp"], 2, ".png, .jpg, .jpeg"),
+        (["render", "ball.h5", "-o", "a.jpg", "--transparent"], 2, "use a name that ends in .png or .apng"),
+        (["render", "ball.h5", "-o", "a.gif", "--frames", ":", "--transparent"], 2, "ends in .png or .apng"),
         (["render", "ball.h5", "--size", "800x"], 2, "800x600"),
         (["render", "ball.h5", "--size", "0x5"], 2, "--size 0x5"),
         (["render", "ball.h5", "--size", "9000x5"], 2, "8192"),

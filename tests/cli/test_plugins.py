@@ -65,7 +65,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """install("greet = MODULE:greet") puts a package where Python finds it, with one module, and returns its name."""
 
     def add(*points: str, source: str = MODULE, summary: str = "Greets.", metadata: bool = True) -> str:
-        name = f"sdfcli-test{next(NUMBERS)}"  # a module is imported once in a process
+        name = f"sdfcli-test{next(NUMBERS):03}"  # a module is imported once in a process
         module = name.replace("-", "_")
         folder = tmp_path / "packages"
         info = folder / f"{module}-1.0.dist-info"
@@ -130,6 +130,28 @@ def test_errors_are_those_of_commands(install: Install) -> None:
     assert (code, said) == (2, "sdfcli: missing argument 'word' (see sdfcli greet --help)\n")
     code, _, said = run("numbers show --count x")
     assert (code, len(said.splitlines())) == (2, 1)
+
+
+TELLING = '''
+import typer
+from typing import Annotated
+
+
+def tell(count: int = 1, token: Annotated[str, typer.Option(envvar="TELL_TOKEN")] = ""):
+    """Tell values."""
+    print(count, token)
+'''
+
+
+def test_defaults_of_options(install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of built-in commands, besides a package's own variables."""
+    install("tell-it = MODULE:tell", source=TELLING)
+    (tmp_path / "set.toml").write_text('[tell-it]\ncount = 2\ntoken = "file"\n')
+    assert run(f"--config {tmp_path}/set.toml tell-it")[1] == "2 file\n"
+    monkeypatch.setenv("SDFCLI_TELL_IT_COUNT", "3")
+    monkeypatch.setenv("TELL_TOKEN", "own")
+    assert run(f"--config {tmp_path}/set.toml tell-it")[1] == "3 own\n"
+    assert "TELL_TOKEN" in run("tell-it --help")[1]
 
 
 @pytest.mark.parametrize(

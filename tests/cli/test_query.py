@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 import oracle
 import sdfcli
 import shapes
+from commands import reports
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.cli.app import app
 from sdfcli.params import FORMS
@@ -69,6 +70,90 @@ def test_every_kind_of_points(source: str, kind: str, folder: Path) -> None:
         name, _, output = output.partition("\n")
         assert name == "distance"
     assert np.allclose([float(line) for line in output.split()], DISTANCES, atol=0.012)
+
+
+@pytest.mark.parametrize("source", ["ball.h5", "ball.ply"])
+def test_points_on_the_command_line(source: str, folder: Path) -> None:
+    points = np.array([[0.5, -0.25, 1e-3], [-0.5, 0.25, 0], [-0.125, -1, -1.5]])
+    words = ["0.5,-.25,1e-3", "-0.5,0.25,0", "-.125,-1,-1.5"]
+    code, output = invoke("query", folder / source, *words, "-q")
+    assert code == 0, output
+    assert output == invoke("query", folder / source, "-", "-q", given=lines(points))[1]
+    code, output = invoke("query", folder / source, "--gradient", words[1], "-q", words[0])
+    assert (code, len(output.splitlines()[1].split())) == (0, 4)
+    assert invoke("query", folder / source, "--", *words)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["0,0"], "0,0: use three finite numbers X,Y,Z"),
+        (["0,0,0,0"], "0,0,0,0: use three"),
+        (["0,,0,0"], "0,,0,0: use three"),
+        (["1,2,x"], "1,2,x: use three"),
+        (["1,2,nan"], "1,2,nan: use three"),
+        (["0,0,0", "points.npy"], "points.npy: use points X,Y,Z, or a single file"),
+        (["points.npy", "points.npy"], "points.npy: use points X,Y,Z, or a single file"),
+        (["0,0,0", "-"], "-: use points X,Y,Z, or a single file"),
+        (["-1"], "no such option"),
+        (["-x,0,0"], "no such option"),
+    ],
+)
+def test_words_that_are_no_points(words: list[str], says: str, folder: Path) -> None:
+    code, output = invoke("query", folder / "ball.h5", *words)
+    assert (code, says.lower() in output.lower()) == (2, True), output
+
+
+def test_a_file_named_like_a_point(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    Path("0,0,0").write_text("0 0 0.5\n")
+    try:
+        _, typed = invoke("query", "ball.h5", "0,0,0")
+        code, read = invoke("query", "ball.h5", "./0,0,0")
+    finally:
+        Path("0,0,0").unlink()
+    assert code == 0, read
+    assert [float(typed), float(read)] == sdfcli.load("ball.h5").sample([[0, 0, 0], [0, 0, 0.5]]).tolist()
+
+
+@pytest.mark.parametrize("option", [[], ["--coordinates"]])
+def test_coordinates(option: list[str], folder: Path) -> None:
+    np.save(folder / "in.npy", POINTS)
+    words, count = ["query", folder / "ball.h5", folder / "in.npy", *option, "--force"], 3 * len(option)
+    expected = np.column_stack([POINTS, sdfcli.load(folder / "ball.h5").sample(POINTS)])
+    _, output = invoke(*words[:-1])
+    assert np.array_equal(np.loadtxt(output.splitlines(), ndmin=2), expected[:, 3 - count :])
+    _, output = invoke(*words[:-1], "--json")
+    rows = reports("query", output)
+    assert [[row[name] for name in ("x", "y", "z", "distance")[3 - count :]] for row in rows] == expected[
+        :, 3 - count :
+    ].tolist()
+    for ending in ("npy", "csv", "ply"):
+        target = folder / f"placed.{ending}"
+        assert invoke(*words, "-o", target)[0] == 0
+        if ending == "npy":
+            assert np.array_equal(np.load(target).reshape(len(POINTS), -1), expected[:, 3 - count :])
+        elif ending == "csv":
+            assert np.array_equal(np.loadtxt(target, delimiter=",", skiprows=1), expected)
+        else:
+            assert target.read_bytes().count(b"property double x") == 1
+
+
+def test_points_outside_the_domain(folder: Path) -> None:
+    field = sdfcli.load(folder / "ball.h5")
+    low, length = field.domain.origin, field.domain.length
+    points = np.array([low, low + length, low + length / 2, low - 1e-6, low + np.array([0, 0, 1.001 * length])])
+    code, output = invoke("query", folder / "ball.h5", "-", "--outside", given=lines(points))
+    *rows, said = output.splitlines()
+    assert [row.split()[1] for row in rows] == ["0", "0", "0", "1", "1"]
+    assert said == "note: 2 of 5 points are outside the field's domain; distances there are upper bounds"
+    assert invoke("query", folder / "ball.h5", "-", given=lines(points))[1].splitlines()[-1] == said
+    assert "note" not in invoke("query", folder / "ball.h5", "-", "-q", given=lines(points))[1]
+    assert "note" not in invoke("query", folder / "ball.h5", "-", given=lines(points[:3]))[1]
+    _, output = invoke("query", folder / "ball.h5", "-", "--outside", "--json", "-q", given=lines(points))
+    assert [row["outside"] for row in reports("query", output)] == [0, 0, 0, 1, 1]
+    code, output = invoke("query", folder / "ball.ply", "-", "--outside", given=lines(points))
+    assert (code, "--outside: a mesh has no domain" in output) == (2, True)
 
 
 def test_a_mesh_is_exact(folder: Path) -> None:
@@ -129,7 +214,9 @@ def test_outputs(folder: Path) -> None:
         assert "--force" in output
     expected = sdfcli.load(folder / "ball.h5").sample(POINTS)
     assert np.array_equal(np.load(folder / "out.npy"), expected)
-    assert np.allclose(np.loadtxt(folder / "out.csv", skiprows=1), expected, rtol=1e-8)
+    assert (folder / "out.csv").read_text().startswith("x,y,z,distance\n")
+    table = np.loadtxt(folder / "out.csv", skiprows=1, delimiter=",")
+    assert np.array_equal(table, np.column_stack([POINTS, expected]))
     cloud = trimesh.load(folder / "out.ply")
     assert np.array_equal(cloud.vertices, POINTS)
     rows = cloud.metadata["_ply_raw"]["vertex"]["data"]
@@ -149,8 +236,8 @@ def test_nearest(ending: str, folder: Path) -> None:
     if ending == "npy":
         table = np.load(target)
     elif ending == "csv":
-        assert target.read_text().startswith("distance,gx,gy,gz,nearest_x,nearest_y,nearest_z,triangle\n")
-        table = np.loadtxt(target, delimiter=",", skiprows=1)
+        assert target.read_text().startswith("x,y,z,distance,gx,gy,gz,nearest_x,nearest_y,nearest_z,triangle\n")
+        table = np.loadtxt(target, delimiter=",", skiprows=1)[:, 3:]
     else:
         rows = trimesh.load(target).metadata["_ply_raw"]["vertex"]["data"]
         table = np.array([list(row) for row in rows])[:, 3:]
@@ -178,8 +265,8 @@ def test_several_nearest_triangles(ending: str, approximate: str | None, folder:
     if ending == "npy":
         table = np.load(target)
     elif ending == "csv":
-        assert target.read_text().startswith(",".join(names) + "\n")
-        table = np.loadtxt(target, delimiter=",", skiprows=1)
+        assert target.read_text().startswith(",".join(["x", "y", "z", *names]) + "\n")
+        table = np.loadtxt(target, delimiter=",", skiprows=1)[:, 3:]
     else:
         rows = trimesh.load(target).metadata["_ply_raw"]["vertex"]["data"]
         assert list(rows.dtype.names)[3:] == names
@@ -402,7 +489,8 @@ def test_text_gives_back_every_bit(tmp_path: Path, folder: Path) -> None:
     printed = CliRunner().invoke(app, words).stdout
     assert np.array_equal(np.loadtxt(io.StringIO(printed)), expected)
     assert CliRunner().invoke(app, [*words, "-o", str(tmp_path / "a.csv")]).exit_code == 0
-    assert np.array_equal(np.loadtxt(tmp_path / "a.csv", delimiter=",", skiprows=1), expected)
+    table = np.loadtxt(tmp_path / "a.csv", delimiter=",", skiprows=1)
+    assert np.array_equal(table, np.column_stack([points, expected]))
     lines = CliRunner().invoke(app, [*words, "--json"]).stdout.splitlines()
     assert [list(json.loads(line)) for line in lines[:1]] == [["schema_version", "distance", "gx", "gy", "gz"]]
     assert np.array_equal([list(json.loads(line).values())[1:] for line in lines], expected)

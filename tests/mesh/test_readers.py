@@ -720,12 +720,12 @@ def test_vertices_that_no_face_uses_do_not_stretch_the_domain(tmp_path: Path) ->
 # ---- What files may not do ----
 
 
-@pytest.mark.parametrize("name", ["cube.zip", "cube.tar.gz", "cube.bz2", "cube.dae", "cube.3dxml", "cube.xaml", "cube"])
+@pytest.mark.parametrize("name", ["cube.zip", "cube.tar.gz", "cube.bz2", "cube.fbx", "cube.3dxml", "cube.xaml", "cube"])
 def test_formats_that_are_not_named_are_not_read(tmp_path: Path, name: str) -> None:
     with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
         archive.writestr("cube.obj", V + faces_of("{}"))
     message = refusal(tmp_path, name, (tmp_path / "packed.zip").read_bytes())
-    assert "unknown mesh format; use .3mf, .glb, .gltf, .obj, .off, .ply, .stl" in message
+    assert "unknown mesh format; use .3mf, .dae, .glb, .gltf, .obj, .off, .ply, .stl" in message
 
 
 def gltf_beside(folder: Path, uri: str) -> bytes:

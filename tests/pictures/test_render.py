@@ -349,9 +349,48 @@ def test_threads_and_devices(backend: Backend) -> None:
         results = []
         for where in (CpuBackend(1), backend):
             seen = look(where, field, 0.0, camera, 70)
-            picture = draw(where, field, 0.0, camera, 0.1, 70, 70)
-            results.append(b"".join(a.tobytes() for a in (seen.pixel, seen.depth, seen.normal, picture)))
+            pictures = [draw(where, field, 0.0, camera, 0.1, 70, 70, transparent=clear) for clear in (False, True)]
+            results.append(b"".join(a.tobytes() for a in (seen.pixel, seen.depth, seen.normal, *pictures)))
         assert results[0] == results[1]
+
+
+# ---- Transparency ----
+
+
+def test_a_transparent_picture_over_the_background_is_the_opaque_one(backend: Backend, ball: Field) -> None:
+    size = 60
+    centre, _ = ball_in_unit(ball)
+    camera = camera_towards(centre, [1.2, 0.6, 1.4], size)
+    picture = draw(backend, ball, 0.0, camera, 0.1, size, size, transparent=True)
+    opaque = draw(backend, ball, 0.0, camera, 0.1, size, size)
+    hit = look(backend, ball, 0.0, camera, size).depth >= 0
+    colour, share = picture[..., :3].astype(float), picture[..., 3:] / 255
+    assert np.array_equal(colour[share[..., 0] == 1], opaque[share[..., 0] == 1])
+    # The mean light of nine rays, as in test_nine_rays_where_colours_change.
+    fine = look(backend, ball, 0.0, Camera(camera.frame, camera.pixel_size / 3), 3 * size)
+    mean = np.sqrt((fine.pixel.astype(float) ** 2).reshape(size, 3, size, 3, 3).mean(axis=(1, 3)))
+    behind = look(backend, ball, 0.0, camera_at([1.2, 0.6, 1.4], [9, 9, 9], size), size).pixel.astype(float)
+    mixed = np.sqrt(share * colour**2 + (1 - share) * behind**2)
+    part = (share[..., 0] > 0) & (share[..., 0] < 1)
+    assert np.abs(mixed[part] - mean[part]).max() < 4
+    edge = np.pad(hit, 1, mode="edge")
+    edge = (edge[:-2, 1:-1] != hit) | (edge[2:, 1:-1] != hit) | (edge[1:-1, :-2] != hit) | (edge[1:-1, 2:] != hit)
+    assert np.array_equal(share[~edge, 0], hit[~edge])
+    hits = (fine.depth >= 0).reshape(size, 3, size, 3).sum(axis=(1, 3))
+    assert np.array_equal(picture[edge, 3], (255 * hits[edge] + 4) // 9)
+    assert len(np.unique(share[edge])) > 8
+
+
+def test_what_is_beside_the_surface_is_opaque(ball: Field) -> None:
+    mesh = shapes.moved(shapes.icosphere(3), 0.5, [1.9, 0, 0])
+    found = sdfcli.contacts(ball, mesh, np.eye(4), margin=0.5, device="cpu")
+    options: dict[str, Any] = {"width": 90, "height": 60, "device": "cpu", "view": "front", "mesh": mesh}
+    for contacts in None, found:
+        opaque = sdfcli.render(ball, contacts=contacts, **options)
+        share = sdfcli.render(ball, contacts=contacts, transparent=True, **options)[..., 3]
+        drawn = np.abs(opaque.astype(int) - opaque[:, :1]).max(axis=2) > 3
+        assert (share[drawn] > 0).all()
+        assert drawn.sum() <= (share > 0).sum() < 1.05 * drawn.sum()
 
 
 # ---- Pictures of several fields ----

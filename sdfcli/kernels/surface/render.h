@@ -56,14 +56,16 @@ struct sdf_render_args {
     double pixel_size;      // size of a pixel at distance 1
     const double* camera;   // [4, 3] the eye, then unit vectors: right, up, forward
     const u8* rough;        // [height, width, 3] with one ray per pixel; null: renders this picture
+    const u8* rough_cover;  // [height, width] its `cover`; null without that
     u8* pixel;              // [height, width, 3] out: red, green, blue
     u8* hit;                // [height, width] out: 1 where a surface is, else 0; may be null
-    double* depth;          // [height, width] out: from the eye, negative for none; may be null
-    double* normal;         // [height, width, 3] out; may be null
-    Shapes mesh;            // a second surface
-    Shapes dots;            // balls, the deepest first
-    u32 deep;               // number of balls inside
-    double blur;            // surfaces closer than this, by the field's error, count as one
+    u8* cover;       // [height, width] out: share of rays with a hit, of 255, whose mean is the pixel; may be null
+    double* depth;   // [height, width] out: from the eye, negative for none; may be null
+    double* normal;  // [height, width, 3] out; may be null
+    Shapes mesh;     // a second surface
+    Shapes dots;     // balls, the deepest first
+    u32 deep;        // number of balls inside
+    double blur;     // surfaces closer than this, by the field's error, count as one
 };
 FN Leaf load_leaf(const sdf_render_args& a, D3 p) {
     const double full = (double)(1u << SDF_LATTICE_BITS);
@@ -205,10 +207,11 @@ FN double openness(const sdf_render_args& a, D3 p, D3 normal) {
     return sum / weights;
 }
 
-// A ray's result: the front surface, its ray parameter, negative for none, and linear light.
+// A ray's result: the front surface, its ray parameter, negative for none, linear light, and whether anything is hit.
 struct Look {
     double t;
     D3 normal, light;
+    bool hit;
 };
 
 // Fraction of the main light reaching a point on the field's surface past the mesh: reduced in its shadow, which fades
@@ -223,7 +226,7 @@ FN double lit_part(const sdf_render_args& a, D3 p, D3 normal) {
 template <bool kBeside>
 FN Look look_at_field(const sdf_render_args& a, D3 eye, D3 way, double fall) {
     Seen seen = trace(a, eye, way);
-    Look look = {seen.t, vec(0.0, 0.0, 0.0), background(fall)};
+    Look look = {seen.t, vec(0.0, 0.0, 0.0), background(fall), seen.t >= 0.0};
     if (seen.t < 0.0) return look;
     D3 p = eye + seen.t * way;
     look.normal = smooth_normal(a, p, max_of(a.smoothing, max_of(0.5 * seen.leaf_size, 0.5 * a.pixel_size * seen.t)));
@@ -236,6 +239,7 @@ FN Look look_at_field(const sdf_render_args& a, D3 eye, D3 way, double fall) {
 FN void look_at_mesh(const sdf_render_args& a, D3 eye, D3 way, Look* look) {
     Met met = nearest_triangle(a.mesh, eye, way);
     if (met.t == SDF_CAST_FAR) return;
+    look->hit = true;
     D3 p = eye + met.t * way, normal = unit(met.normal);
     if (dot(normal, way) > 0.0) normal = -1.0 * normal;
     bool inside = value_above(a, p) < -a.blur;
@@ -257,6 +261,7 @@ FN void look_at_dots(const sdf_render_args& a, D3 eye, D3 way, Look* look) {
     if (met.t == SDF_CAST_FAR) return;
     D3 light = shade(a.camera, way, met.normal, met.id < a.deep ? SDF_RENDER_DEEP : SDF_RENDER_NEAR, 1.0, 1.0);
     bool hidden = look->t >= 0.0 && met.t > look->t;
+    look->hit = true;
     look->light = mix(look->light, light, hidden ? SDF_RENDER_DOT_PART : 1.0);
 }
 
@@ -279,12 +284,14 @@ FN void render_pixel(const sdf_render_args& a, u32 place) {
     if (a.rough) {
         if (contrast(a, column, row) < SDF_RENDER_CONTRAST) {
             for (int k = 0; k < 3; k++) a.pixel[3 * (size_t)i + k] = a.rough[3 * (size_t)i + k];
+            if (a.cover) a.cover[i] = a.rough_cover[i];
             return;
         }
         rays = SDF_RENDER_RAYS;
     }
     D3 eye = load3(a.camera);
-    D3 sum = vec(0.0, 0.0, 0.0);
+    D3 sum = vec(0.0, 0.0, 0.0), missed = sum;
+    u32 hits = 0;
     for (u32 ray = 0; ray < rays * rays; ray++) {
         double x = column + (ray % rays + 0.5) / rays - 0.5 * a.width;
         double y = row + (ray / rays + 0.5) / rays - 0.5 * a.height;
@@ -294,13 +301,18 @@ FN void render_pixel(const sdf_render_args& a, u32 place) {
             look_at_mesh(a, eye, way, &look);
             look_at_dots(a, eye, way, &look);
         }
-        sum = sum + look.light;
+        bool counts = !a.cover || look.hit;
+        D3* part = counts ? &sum : &missed;
+        *part = *part + look.light;
+        hits += counts;
         if (a.hit) a.hit[i] = look.t >= 0.0;
         if (a.depth) a.depth[i] = look.t;
         double parts[3] = {look.normal.x, look.normal.y, look.normal.z};
         for (int k = 0; a.normal && k < 3; k++) a.normal[3 * (size_t)i + k] = parts[k];
     }
-    double all = rays * rays;
+    if (a.cover) a.cover[i] = (u8)((255 * hits + rays * rays / 2) / (rays * rays));
+    double all = hits ? hits : rays * rays;
+    if (!hits) sum = missed;
     store_rgb(a.pixel + 3 * (size_t)i, vec(sum.x / all, sum.y / all, sum.z / all));
 }
 

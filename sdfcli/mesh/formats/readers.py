@@ -29,13 +29,13 @@ from sdfcli.params import ENDINGS
 from sdfcli.runtime import interrupts
 from sdfcli.runtime.memory import require
 
-PLAIN = (".3mf", ".glb", ".gltf", ".obj", ".off", ".ply", ".stl", ".vtp", ".vtu")
+PLAIN = (".3mf", ".dae", ".glb", ".gltf", ".obj", ".off", ".ply", ".stl", ".vtp", ".vtu")
 """File name endings that need no extras."""
 FORMATS = (*PLAIN, *EXTRAS)
 IS_FIELD = "is a field, not a mesh; `sdfcli info` describes it, `sdfcli extract` makes a mesh of it"
 """Supported file name endings."""
 
-READING = {".obj": 4, ".vtp": 6, ".vtu": 6, ".step": 15, ".stp": 15}
+READING = {".obj": 4, ".dae": 6, ".vtp": 6, ".vtu": 6, ".step": 15, ".stp": 15}
 """Minimum working bytes per file byte, by format; LEAST_READING for the others."""
 LEAST_READING = 3
 
@@ -344,8 +344,15 @@ def _read_3mf(path: Path) -> Arrays:
     return read_3mf(path)
 
 
+def _read_collada(path: Path) -> Arrays:
+    from sdfcli.mesh.formats.collada import read_collada
+
+    return read_collada(path)
+
+
 READERS = {
     ".3mf": _read_3mf,
+    ".dae": _read_collada,
     ".ply": read_ply,
     ".stl": read_stl,
     ".obj": read_obj,

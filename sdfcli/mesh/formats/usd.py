@@ -19,10 +19,10 @@ from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.formats.lines import check_range
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
+from sdfcli.mesh.formats.units import unit_name
 from sdfcli.mesh.formats.usd_layers import MOST_PRIMS, Layers
 from sdfcli.runtime.memory import require
 
-UNITS = {1.0: "metre", 0.01: "centimetre", 0.001: "millimeter", 0.0254: "inch", 0.3048: "foot", 1e-6: "micrometre"}
 DRAWN = ("default", "render")
 """Purposes visible in a final render; the others are proxies and guides."""
 BYTES = 200
@@ -61,8 +61,7 @@ def read(path: Path) -> tuple[Floats, Ints, str, list[str]]:
     scene = _Scene(stage)
     vertices, faces = scene.mesh()
     size = UsdGeom.GetStageMetersPerUnit(stage)
-    unit = next((name for known, name in UNITS.items() if abs(size / known - 1) < 1e-6), f"{size:g} metres")
-    return vertices, faces, unit, scene.notes()
+    return vertices, faces, unit_name(size), scene.notes()
 
 
 class _State(NamedTuple):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import codecs
 import lzma
 import re
 import zlib
@@ -26,6 +25,7 @@ from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.formats.lines import REAL, WHOLE, check_range, odd_word
 from sdfcli.mesh.formats.notes import note
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
+from sdfcli.mesh.formats.xml_text import elements, in_utf8
 from sdfcli.runtime.memory import require
 
 Values = npt.NDArray[np.generic]
@@ -142,9 +142,7 @@ def read_vtk(path: Path) -> tuple[Floats, Ints]:
 
 def _parsed(data: bytes, kind: str) -> tuple[ElementTree.Element, _Encoding]:
     """A file's XML without appended data, and its array encoding."""
-    is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    if is_wide:
-        data = data.decode("utf-16", "replace").encode()
+    data, stated = in_utf8(data)
     tag = max(0, data.find(b"<AppendedData"))
     found = APPENDED.match(data, tag, tag + LONGEST_TAG)
     text, behind = (
@@ -152,14 +150,7 @@ def _parsed(data: bytes, kind: str) -> tuple[ElementTree.Element, _Encoding]:
         if found
         else (data, memoryview(b""))
     )
-    if b"\0" in text:
-        raise InputError("has bytes that are 0, as in UTF-16 without a byte-order mark; save it as UTF-8")
-    if b"<!DOCTYPE" in text:
-        raise InputError("has a document type, as no file of VTK has")
-    try:
-        root = ElementTree.fromstring(text, ElementTree.XMLParser(encoding="utf-8" if is_wide else None))
-    except ElementTree.ParseError as error:
-        raise InputError(f"not the XML of a VTK file: {error}" if data else "the file is empty") from error
+    root = elements(text, stated, "VTK file")
     if root.tag != "VTKFile" or root.get("type") != kind:
         raise InputError(f"a VTK file of the type {kind} is needed, not {root.get('type', root.tag)[:40]!a}")
     compressor = root.get("compressor", "")

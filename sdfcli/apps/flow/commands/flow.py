@@ -267,14 +267,14 @@ class Album:
 
     def add(self, state: State) -> None:
         """Writes a state's picture. Raises UsageError if a different one exists."""
-        from sdfcli.pictures.png import holds, write_png
+        from sdfcli.pictures.png import holds, write_picture
         from sdfcli.runtime.files import refuse_existing
 
         assert self._pictures is not None
         path, picture = self._path(state.index), self._pictures.draw(state)
         refuse_existing(path, self._force or self._resume)
         if not (self._resume and path.exists() and holds(path, picture)):
-            write_png(path, picture, self._force)
+            write_picture(path, picture, self._force)
 
     def _path(self, index: int) -> Path:
         return self._folder / f"frame_{index:04d}.png"

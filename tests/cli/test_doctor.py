@@ -1,0 +1,114 @@
+"""`sdfcli doctor`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from commands import run
+from conftest import ROOT
+from sdfcli.cli import doctor
+from sdfcli.cli.app import app
+from sdfcli.errors import DeviceError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sdfcli.startup.driver.present", lambda: False)
+    monkeypatch.setattr("sdfcli.startup.driver.device_count", lambda: 0)
+
+
+def invoke(*words: str) -> Result:
+    return CliRunner().invoke(app, ["doctor", *words])
+
+
+def problems() -> list[str]:
+    done = invoke("--json")
+    told: list[str] = json.loads(done.stdout)["problems"]
+    assert done.exit_code == (6 if told else 0)
+    assert done.stderr.splitlines() == [f"sdfcli: {each}" for each in told]
+    return told
+
+
+def test_report() -> None:
+    done = run("doctor", env={"PATH": "", "SDFCLI_BUILD_DEPTH": "5"})
+    assert done.returncode == 0, done.stderr
+    for words in ("numpy ", "kernel cache", "SDFCLI_BUILD_DEPTH  5", "cpu ", "works, a small field in "):
+        assert words in done.stdout
+    told = json.loads(run("doctor", "--json").stdout)
+    assert told["tested"][0]["device"] == "cpu"
+    assert len({each["content_sha256"] for each in told["tested"]}) == 1
+    assert told["packages"]["numpy"]
+
+
+def test_packages_are_all_that_can_be_installed() -> None:
+    project: Any = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {
+        extra: [re.split(r"[\[>=<; ]", each)[0] for each in needed]
+        for extra, needed in {"": project["dependencies"], **project["optional-dependencies"]}.items()
+    }
+    cupy = [*names.pop("cuda13"), *names.pop("cuda12")]
+    assert [*doctor.CUPY] == [*cupy, "cupy"]
+    needed = [each.split(">")[0] for each in project["dependencies"] if ";" not in each]
+    assert [*doctor.NEEDED] == needed
+    assert {extra: list(each) for extra, each in doctor.EXTRAS.items()} == {
+        extra: each for extra, each in names.items() if extra not in ("", "test", "docs", "dev")
+    }
+
+
+def test_a_device_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise DeviceError("the compiled CPU kernels\ncannot be loaded")
+
+    monkeypatch.setattr("sdfcli.backend.select_backend", refuse)
+    assert problems() == ["cpu: DeviceError: the compiled CPU kernels cannot be loaded"]
+    assert "FAILED: DeviceError" in invoke().stdout
+
+
+def test_devices_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tested(name: str, _: object) -> doctor.TestedDevice:
+        values: dict[str, Any] = {"model": "one", "free_bytes": 1, "seconds": 1.0, "error": None}
+        return doctor.TestedDevice(device=name, content_sha256=name[-1] * 64, **values)
+
+    monkeypatch.setattr("sdfcli.startup.driver.device_count", lambda: 2)
+    monkeypatch.setattr(doctor, "_tested", tested)
+    assert problems() == ["fields differ: cpu uuuuuuuu, cuda:0 00000000, cuda:1 11111111; please report this"]
+
+
+def test_settings_that_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SDFCLI_BUILD_TOLERENCE", "0.1")
+    monkeypatch.setenv("SDFCLI_BUILD_TOLERANCE", "0.1")
+    monkeypatch.setenv("SDFCLI_BENCH_SCAN_REPEAT", "3")
+    monkeypatch.setenv("SDFCLI_OTHER", "somebody else's")
+    assert problems() == ["SDFCLI_BUILD_TOLERENCE: no such option; did you mean SDFCLI_BUILD_TOLERANCE?"]
+
+
+def test_a_driver_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sdfcli.startup.driver.present", lambda: True)
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    assert problems() == ["an NVIDIA driver is installed, but not CuPy: pip install 'sdfcli[cuda13]' (or [cuda12])"]
+
+
+def test_no_temporary_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    assert problems() == ["no temporary folder is writable: set TMPDIR"]
+
+
+def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SDFCLI_BUILD_OUTPUT", "s3://user:secret@host/fields/")
+    for words in ([], ["--json"]):
+        assert "secret" not in invoke(*words).output
