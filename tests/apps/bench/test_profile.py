@@ -340,7 +340,6 @@ def test_a_dry_run_names_the_ncu_that_would_run(fake_ncu: Callable[..., Path], t
     ("words", "code", "says"),
     [
         (["--points", "everywhere"], 2, "octree"),
-        (["--csv", "no/such/folder/x.csv"], 2, "folder"),
         (["--device", "cpu"], 2, "cuda"),
         (["--device", "auto"], 2, "cuda"),
         (["--depth", "0"], 2, "--depth"),
