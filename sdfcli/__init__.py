@@ -24,6 +24,7 @@ __all__ = [
     "nearest_neighbours",
     "render",
     "sampler_source",
+    "samples",
     "slice_image",
 ]
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from sdfcli.apps.flow.run import flow
+    from sdfcli.export.samples import samples
     from sdfcli.extract.isosurface import isosurface
     from sdfcli.field.device_arrays import sampler_source
     from sdfcli.field.field import Field
@@ -64,6 +66,7 @@ _HOME = {
     "nearest_neighbours": "query.neighbours",
     "render": "pictures.render",
     "sampler_source": "field.device_arrays",
+    "samples": "export.samples",
     "slice_image": "pictures.slice",
 }
 

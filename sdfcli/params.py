@@ -36,6 +36,8 @@ FEW_LOST = 0.001
 """Maximum share of the surface whose thin walls and gaps a good field may lose; blades lose as much at their edges."""
 THIN = 0.75
 """Thickness, in tolerances, down to which sheets keep both sides by default."""
+MOST_SAMPLES = 1 << 31
+"""Maximum sample count per mesh."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,58 @@ class BuildOptions:
     keep_nearest: bool = False
     why: bool = False
     hashed: bool = False
+
+
+@dataclass(frozen=True)
+class SampleParams:
+    """Parameters of training samples; defaults as in DeepSDF's program, with its paper's noise. Raises UsageError for
+    values out of range.
+
+    Attributes:
+        count: number of samples, including those on the surface.
+        uniform: share of samples that are uniform in a cube: the bounding cube of the sphere that encloses the mesh
+            (see `normalized`).
+        surface: share of samples on the surface itself. The others are near it: drawn on it, uniform by area, then
+            displaced.
+        sigma: standard deviations of the displacement along each axis, each for the same number of samples; the unit
+            is the enclosing sphere's radius.
+        normals: whether to compute unit normals: the distance's gradient, pointing outwards.
+        normalized: whether points and distances are moved and scaled so that the enclosing sphere, 1.03 times as large
+            as its farthest vertex requires and centred in the bounding box, becomes the unit sphere.
+        seed: random seed, 0 or more.
+        sign: `auto`, `pseudonormal`, `winding` or `none`, as for `sdfcli.build`.
+    """
+
+    count: int = 500_000
+    uniform: float = 0.06
+    surface: float = 0.0
+    sigma: tuple[float, ...] = (0.05, 0.0158)
+    normals: bool = False
+    normalized: bool = False
+    seed: int = 0
+    sign: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.sign not in SIGNS:
+            raise UsageError(f"--sign {self.sign}: use {', '.join(SIGNS)}")
+        if not 1 <= self.count <= MOST_SAMPLES or self.count != int(self.count):
+            raise UsageError(f"--count {self.count}: use a whole number from 1 to {MOST_SAMPLES}")
+        for name in ("uniform", "surface"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UsageError(f"--{name} {getattr(self, name)}: use a share of the samples, from 0 to 1")
+        if self.uniform + self.surface > 1:
+            raise UsageError(
+                f"--uniform {self.uniform:g} and --surface {self.surface:g}: use shares with a sum of at most 1"
+            )
+        try:
+            sigma = tuple(float(each) for each in self.sigma)
+        except (TypeError, ValueError):
+            sigma = ()
+        if not sigma or not all(0 < each < math.inf for each in sigma):
+            raise UsageError("--sigma: use one or more numbers above 0, comma-separated, as in 0.05,0.0158")
+        object.__setattr__(self, "sigma", sigma)
+        if self.seed < 0 or self.seed != int(self.seed):
+            raise UsageError(f"--seed {self.seed}: use a whole number, 0 or more")
 
 
 def check_why(octree: str) -> None:

@@ -11,6 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sdfcli.cli import options
+from sdfcli.cli.batch_options import (
+    FailFast,
+    Jobs,
+    Meshes,
+    Recursive,
+    Report,
+    Scheduler,
+    SkipExisting,
+    Timeout,
+    check_jobs,
+    jobs_of,
+    run_all,
+)
 from sdfcli.cli.build_options import (
     Band,
     Depth,
@@ -29,7 +42,7 @@ from sdfcli.cli.outcomes import FailedBuild, Style, show
 from sdfcli.cli.output import human_bytes, print_error, print_json, print_table, progress
 from sdfcli.cli.records import Line
 from sdfcli.errors import OutOfMemoryError, SdfError, UsageError
-from sdfcli.params import BuildParams, check_why
+from sdfcli.params import ENDINGS, BuildParams, check_why
 from sdfcli.startup import driver
 
 if TYPE_CHECKING:
@@ -38,19 +51,9 @@ if TYPE_CHECKING:
     from sdfcli.batch.run import BuildRequest
     from sdfcli.verify.estimate import Estimate
 
-Meshes = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="MESH...",
-        help="Triangle meshes (PLY, OBJ, STL ...), folders of meshes, URLs, or - for a list on standard input.",
-    ),
-]
 Output = Annotated[
     str | None,
     typer.Option("--output", "-o", help="Output file, folder for several meshes, or s3:// URL; NAME.h5 by default."),
-]
-Recursive = Annotated[
-    bool, typer.Option("--recursive", "-r", help="Search subfolders; the output keeps their structure.")
 ]
 Nearest = Annotated[bool, typer.Option("--nearest", help="Store each corner's nearest triangle, for --previous.")]
 Why = Annotated[
@@ -60,34 +63,6 @@ Why = Annotated[
 Previous = Annotated[
     Path | None,
     typer.Option(help="Previous frame's field, built with --nearest, for a warm start. Implies --nearest."),
-]
-Jobs = Annotated[
-    int | None,
-    typer.Option(
-        "--jobs",
-        "-j",
-        min=1,
-        metavar="N",
-        help="Number of parallel builds; by default one per core, or two to six per GPU.",
-        show_default=False,
-    ),
-]
-FailFast = Annotated[bool, typer.Option("--fail-fast/--keep-going", help="Start no further builds after a failure.")]
-SkipExisting = Annotated[
-    bool, typer.Option("--skip-existing", help="Skip meshes whose field exists with the same parameters.")
-]
-Timeout = Annotated[
-    float | None,
-    typer.Option(min=0.001, metavar="SECONDS", help="Time limit per mesh.", show_default=False),
-]
-Report = Annotated[
-    Path | None, typer.Option(metavar="PAGE.html", help="HTML page with a row per mesh.", show_default=False)
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(
-        metavar="tcp://HOST:PORT|local", help="Dask scheduler that distributes the meshes.", show_default=False
-    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate leaves, time, memory and file size; write nothing.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print seconds per stage.")]
@@ -151,11 +126,9 @@ def build(
     params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
     if why:
         check_why(octree)
-    if jobs is not None and scheduler not in (None, "local"):
-        raise UsageError(
-            f"--jobs {jobs}: not with --scheduler {scheduler}, whose workers set the number of parallel builds"
-        )
-    found, earlier = _jobs(meshes, output, recursive), None if previous is None else str(previous)
+    check_jobs(jobs, scheduler)
+    found = jobs_of(meshes, output, recursive, ENDINGS)
+    earlier = None if previous is None else str(previous)
     settings = Settings(
         device,
         threads,
@@ -173,51 +146,9 @@ def build(
     else:
         raises = not json and report is None
         request = BuildRequest(found, settings, output, jobs, timeout, fail_fast, scheduler, raises)
-        code = _build_all(request, Style(json, quiet, verbose), report)
+        code = run_all(request, Style(json, quiet, verbose), report)
     if code:
         raise typer.Exit(code)
-
-
-def _jobs(meshes: list[str], output: str | None, recursive: bool) -> list[Job]:
-    """Jobs for the named meshes: each with its output."""
-    from sdfcli.batch.inputs import find_jobs
-
-    text = os.fsdecode(sys.stdin.buffer.read()) if "-" in meshes else ""
-    names = text.split("\0") if "\0" in text else [line.removesuffix("\r") for line in text.split("\n")]
-    return find_jobs(meshes, [name for name in names if name.strip()], output, recursive)
-
-
-def _build_all(request: BuildRequest, style: Style, report: Path | None) -> int:
-    """Builds, shows the outcomes, and writes the report page if requested; returns the exit code."""
-    from sdfcli.batch.run import run
-
-    if report is not None:
-        _check_page(report, request)
-    done: list[Outcome] = []
-    try:
-        show(run(request, lambda mesh: progress(mesh, style.quiet)), request, style, done)
-    except KeyboardInterrupt:
-        _write_page(report, request, done)
-        raise
-    _write_page(report, request, done)
-    return max(int(outcome["exit_code"]) for outcome in done)
-
-
-def _check_page(report: Path, request: BuildRequest) -> None:
-    """Raises UsageError if the page may not be written."""
-    from sdfcli.runtime.files import check_ending, check_target
-
-    check_ending(report, "", ".html", ".htm")
-    check_target(report, request.settings.force, *request.inputs)
-    if any(os.path.realpath(job.output) == os.path.realpath(report) for job in request.jobs):
-        raise UsageError(f"--report {report}: that is the output of a mesh; use another name")
-
-
-def _write_page(report: Path | None, request: BuildRequest, done: list[Outcome]) -> None:
-    if report is not None and done:
-        from sdfcli.cli.report import write_page
-
-        write_page(report, done, len(request.jobs), request.settings.force)
 
 
 def _estimate_all(jobs: list[Job], settings: Settings, json: bool) -> int:

@@ -1,4 +1,4 @@
-"""Output of builds: a table for one mesh, lines and a summary for several, or JSON Lines."""
+"""Output of builds and samplings: a table for one mesh, lines and a summary for several, or JSON Lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, say
-from sdfcli.cli.records import Json, Line, Stated, one_of, stored
+from sdfcli.cli.records import Count, Json, Line, Stated, Vector, one_of, stored
 from sdfcli.cli.wording import health_text, kept_text, sheets_text, unit_name, verdict_text
 from sdfcli.errors import EXIT_CODES
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from sdfcli.batch.messages import Outcome, Settings
     from sdfcli.batch.run import BuildRequest
 
-WORDS = {"ok": "built", "skipped": "skipped", "failed": "failed"}
+WORDS = ("built", "sampled", "skipped", "failed")
+"""Words for outcomes in a summary, in its order."""
 
 
 class Built(
@@ -48,6 +49,30 @@ class FailedBuild(Line, title="build, failed", shared="input error"):
     exit_code: Annotated[int, one_of(*list(EXIT_CODES)[1:]), "exit code of this mesh's build"]
 
 
+class Sampled(
+    Line,
+    title="samples",
+    shared="input output bytes seconds? device? triangles notes verdict sign sign_reason sign_confidence",
+):
+    """A line per file that was written or exists."""
+
+    status: Annotated[Literal["ok", "skipped"], "`skipped` samples have no `seconds`, `device`"]
+    exit_code: Annotated[Literal[0], "exit code of this mesh's samples"]
+    pos: Annotated[Count, "samples outside"]
+    neg: Annotated[Count, "samples inside"]
+    surface: Annotated[Count, "samples on the surface"]
+    scale: Annotated[float, "1 / the enclosing sphere's radius: normalized points are (point + `offset`) x `scale`"]
+    offset: Annotated[Vector, "minus the centre of the mesh's bounding box"]
+
+
+class FailedSamples(Line, title="samples, failed", shared="input error"):
+    """A line per mesh without samples."""
+
+    output: Annotated[str, "output file, not written"]
+    status: Annotated[Literal["failed"], "`failed`"]
+    exit_code: Annotated[int, one_of(*list(EXIT_CODES)[1:]), "exit code of this mesh's samples"]
+
+
 class Style(NamedTuple):
     """Output options."""
 
@@ -67,7 +92,7 @@ def show(outcomes: Iterable[Outcome], request: BuildRequest, style: Style, done:
                 for note in outcome.get("notes", []):
                     say(f"note: {outcome['input']}: {note}")
             if style.json:
-                print_json(_record(outcome))
+                print_json(_record(outcome, request.settings))
             if request.here:
                 _show_alone(outcome, request.settings, style)
             else:
@@ -87,8 +112,8 @@ def _show_alone(outcome: Outcome, settings: Settings, style: Style) -> None:
     if style.quiet:
         return
     if not style.json:
-        _print_table(outcome, style.verbose)
-    if outcome["sign"] == "none" and settings.params.sign != "none":
+        _print_table(outcome, style.verbose) if settings.samples is None else _print_samples(outcome)
+    if outcome["sign"] == "none" and settings.samples is None and settings.params.sign != "none":
         say(f"sdfcli: warning: {outcome['input']}: distances without signs: {outcome['sign_reason']}")
 
 
@@ -106,9 +131,13 @@ def _note_unused(done: list[Outcome], previous: str | None) -> None:
             say(f"note: {outcome['input']}: --previous {previous} not used: a different triangle count")
 
 
-def _record(outcome: Outcome) -> Line:
+def _record(outcome: Outcome, settings: Settings) -> Line:
     """An outcome for JSON: without the picture."""
-    record = FailedBuild if outcome["status"] == "failed" else Built
+    failed = outcome["status"] == "failed"
+    if settings.samples is None:
+        record: type[Line] = FailedBuild if failed else Built
+    else:
+        record = FailedSamples if failed else Sampled
     return record(**{name: value for name, value in outcome.items() if name != "picture"})
 
 
@@ -117,8 +146,10 @@ def _place(number: int, total: int) -> str:
 
 
 def _line(outcome: Outcome) -> str:
-    missed = f" misses the tolerance {error_text(outcome['tolerance'])}" if outcome["error_limit"] else ""
-    facts = f"{outcome['verdict']}, {outcome['leaves']:,} leaves, error {error_text(outcome['max_error'])}{missed}"
+    if "pos" in outcome:
+        facts = f"{outcome['verdict']}, {_sides(outcome)}"
+    else:
+        facts = _field_facts(outcome)
     name = " ".join(outcome["input"].split())
     if outcome["status"] == "skipped":
         return f"{name}: skipped, {outcome['output']} is there ({facts})"
@@ -127,10 +158,35 @@ def _line(outcome: Outcome) -> str:
     return f"{name}: {facts}, {outcome['seconds']['total']:.2f} s on {outcome['device']}"
 
 
+def _sides(outcome: Outcome) -> str:
+    """Sample counts as text."""
+    on = f", {outcome['surface']:,} on the surface" if outcome["surface"] else ""
+    return f"{outcome['pos']:,} samples outside, {outcome['neg']:,} inside{on}"
+
+
+def _print_samples(report: Outcome) -> None:
+    skipped = report["status"] == "skipped"
+    rows = [
+        ("verdict", verdict_text({**report, "sheets": {"lost": None}})),
+        ("samples", _sides(report)),
+        ("file", f"{report['output']}, {human_bytes(report['bytes'])}"),
+        ("time", "skipped" if skipped else f"{report['seconds']['total']:.2f} s on {report['device']}"),
+        ("mesh", f"{report['triangles']:,} triangles"),
+        ("sign", f"{report['sign']} ({report['sign_reason']})"),
+    ]
+    print_table(report["input"], rows)
+
+
+def _field_facts(outcome: Outcome) -> str:
+    missed = f" misses the tolerance {error_text(outcome['tolerance'])}" if outcome["error_limit"] else ""
+    return f"{outcome['verdict']}, {outcome['leaves']:,} leaves, error {error_text(outcome['max_error'])}{missed}"
+
+
 def counts(done: list[Outcome], total: int) -> str:
-    """Counts of meshes built, skipped, failed and not done, as text."""
-    count = Counter(outcome["status"] for outcome in done)
-    parts = [f"{count[status]} {word}" for status, word in WORDS.items() if count[status]]
+    """Counts of meshes built or sampled, skipped, failed and not done, as text."""
+    made = {True: "sampled", False: "built"}
+    count = Counter(made["pos" in each] if each["status"] == "ok" else each["status"] for each in done)
+    parts = [f"{count[word]} {word}" for word in WORDS if count[word]]
     if len(done) < total:
         parts.append(f"{total - len(done)} not done")
     return f"{total} mesh{'es' if total > 1 else ''}: {', '.join(parts)}"

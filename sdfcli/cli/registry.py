@@ -80,6 +80,11 @@ BUILT_IN = _by_name(
             "Convert a field for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB, DeepSDF.",
         ),
         Entry(
+            "samples",
+            "sdfcli.cli.samples:samples",
+            "Draw training samples for DeepSDF and similar networks: points with exact distances, from meshes.",
+        ),
+        Entry(
             "check",
             "sdfcli.cli.check:check",
             "Report mesh faults, their treatment in a build, and a verdict on the field.",

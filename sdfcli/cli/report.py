@@ -11,7 +11,7 @@ from sdfcli.cli.output import error_text, human_bytes
 from sdfcli.cli.wording import health_text
 
 if TYPE_CHECKING:
-    from sdfcli.batch.messages import Outcome
+    from sdfcli.batch.messages import Outcome, Settings
 
 STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color: #222; }
@@ -60,33 +60,51 @@ COLUMNS = (
     ("seconds", "number"),
     ("size", "number"),
 )
+SAMPLE_COLUMNS = (
+    ("mesh", "text"),
+    ("outcome", "text"),
+    ("triangles", "number"),
+    ("sign", "text"),
+    ("certain", "number"),
+    ("outside", "number"),
+    ("inside", "number"),
+    ("on surface", "number"),
+    ("seconds", "number"),
+    ("size", "number"),
+)
+"""Columns of fields and of samples; a picture comes before a field's."""
 
 
-def write_page(path: Path, outcomes: list[Outcome], total: int, force: bool) -> None:
-    """Writes the page atomically. Raises UsageError if it exists, unless `force`, or cannot be written."""
+def write_page(path: Path, outcomes: list[Outcome], total: int, settings: Settings) -> None:
+    """Writes the page atomically. Raises UsageError if it exists, unless `force` is set, or cannot be written."""
     from sdfcli.runtime.files import written_whole
 
-    with written_whole(path, force) as temporary:
-        temporary.write_text(page(outcomes, total), encoding="utf-8", errors="backslashreplace")
+    with written_whole(path, settings.force) as temporary:
+        text = page(outcomes, total, settings.samples is not None)
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def page(outcomes: list[Outcome], total: int) -> str:
-    """The page: a sortable table with a row per mesh, failures included."""
-    heads = "".join(f'<th data-kind="{kind}"><button type="button">{name}</button></th>' for name, kind in COLUMNS)
-    rows = "\n".join(_row(outcome) for outcome in outcomes)
+def page(outcomes: list[Outcome], total: int, samples: bool = False) -> str:
+    """The page: a sortable table with a row per mesh, failures included. samples: whether they are samples, not
+    fields."""
+    columns = SAMPLE_COLUMNS if samples else COLUMNS
+    heads = "" if samples else "<th>picture</th>"
+    heads += "".join(f'<th data-kind="{kind}"><button type="button">{name}</button></th>' for name, kind in columns)
+    rows = "\n".join(_row(outcome, samples) for outcome in outcomes)
+    title = "Training samples" if samples else "Signed distance fields"
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta name="generator" content="sdfcli build --report">
-<title>Signed distance fields</title>
+<meta name="generator" content="sdfcli {"samples" if samples else "build"} --report">
+<title>{title}</title>
 <style>{STYLE}</style>
 </head>
 <body>
-<h1>Signed distance fields</h1>
+<h1>{title}</h1>
 <p>{html.escape(counts(outcomes, total))}</p>
 <table>
-<thead><tr><th>picture</th>{heads}</tr></thead>
+<thead><tr>{heads}</tr></thead>
 <tbody>
 {rows}
 </tbody>
@@ -97,34 +115,46 @@ def page(outcomes: list[Outcome], total: int) -> str:
 """
 
 
-def _row(outcome: Outcome) -> str:
+def _row(outcome: Outcome, samples: bool) -> str:
     failed = outcome["status"] == "failed"
-    picture = outcome.get("picture")
-    image = f'<img alt="" src="data:image/png;base64,{html.escape(picture)}">' if picture else ""
-    name = _with_reason(outcome["input"], outcome["output"])
-    cells = [f"<td>{image}</td>", _cell(outcome["input"], name, "name")]
+    cells = [_cell(outcome["input"], _with_reason(outcome["input"], outcome["output"]), "name")]
     if failed:
         why = _with_reason(f"failed ({outcome['exit_code']})", outcome["error"])
-        cells += [_cell("failed", why, "text"), *(_cell("", "", "") for _ in COLUMNS[2:])]
+        columns = SAMPLE_COLUMNS if samples else COLUMNS
+        cells += [_cell("failed", why, "text"), *(_cell("", "", "") for _ in columns[2:])]
     else:
-        seconds = outcome.get("seconds", {}).get("total")
-        certain, thinnest, lost = outcome["sign_confidence"], *map(outcome["sheets"].get, ("thinnest", "lost"))
+        seconds, certain = outcome.get("seconds", {}).get("total"), outcome["sign_confidence"]
         skipped = "skipped" if outcome["status"] == "skipped" else ""
         cells += [
             _cell(outcome["verdict"], _with_reason(outcome["verdict"], skipped), "text"),
-            _text(health_text(outcome["health"])),
+            *([] if samples else [_text(health_text(outcome["health"]))]),
             _number(outcome["triangles"], f"{outcome['triangles']:,}"),
             _cell(outcome["sign"], _with_reason(outcome["sign"], outcome["sign_reason"]), "text"),
             _number(certain, "" if certain is None else f"{certain:.1%}"),
-            _number(thinnest, "" if thinnest is None else error_text(thinnest)),
-            _number(lost, "" if lost is None else f"{lost:.2%}"),
-            _number(outcome["leaves"], f"{outcome['leaves']:,}"),
-            _number(outcome["max_error"], error_text(outcome["max_error"])),
-            _number(outcome["rms_error"], error_text(outcome["rms_error"])),
+            *(_sample_cells(outcome) if samples else _field_cells(outcome)),
             _number(seconds, "" if seconds is None else f"{seconds:.2f}"),
             _number(outcome["bytes"], human_bytes(outcome["bytes"])),
         ]
+    if not samples:
+        picture = outcome.get("picture")
+        image = f'<img alt="" src="data:image/png;base64,{html.escape(picture)}">' if picture else ""
+        cells.insert(0, f"<td>{image}</td>")
     return f'<tr class="{html.escape(outcome["status"] if failed else outcome["verdict"])}">{"".join(cells)}</tr>'
+
+
+def _sample_cells(outcome: Outcome) -> list[str]:
+    return [_number(outcome[name], f"{outcome[name]:,}") for name in ("pos", "neg", "surface")]
+
+
+def _field_cells(outcome: Outcome) -> list[str]:
+    thinnest, lost = map(outcome["sheets"].get, ("thinnest", "lost"))
+    return [
+        _number(thinnest, "" if thinnest is None else error_text(thinnest)),
+        _number(lost, "" if lost is None else f"{lost:.2%}"),
+        _number(outcome["leaves"], f"{outcome['leaves']:,}"),
+        _number(outcome["max_error"], error_text(outcome["max_error"])),
+        _number(outcome["rms_error"], error_text(outcome["rms_error"])),
+    ]
 
 
 def _with_reason(text: str, reason: str) -> str:

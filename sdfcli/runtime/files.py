@@ -163,7 +163,7 @@ def existing_file(source: Any) -> Path:
     from sdfcli.runtime.remote import is_remote, shown
 
     if is_remote(source):
-        raise InputError(f"{shown(source)}: `sdfcli build` and `check` alone take addresses; download it first")
+        raise InputError(f"{shown(source)}: only `sdfcli build`, `samples` and `check` take addresses; download it first")
     path = Path(source)
     try:
         if path.is_file():

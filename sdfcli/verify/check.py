@@ -40,8 +40,8 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
     mesh = load_mesh(source, backend)
     scene = Scene.of(mesh, "auto", backend)
     turned = scene.mesh
-    near, places = turned.domain.to_unit(sample_points(turned, BuildParams.band, SAMPLES, SEED)["band"]), spots(turned)
-    confidence, choice = scene.signer.confidence(near), scene.choice
+    places = spots(turned)
+    confidence, choice = confidence_of(scene), scene.choice
     report, params = mesh_report(mesh.health, choice), BuildParams()
     found = find_sheets(MeshDistance.of(scene), *places, params.tolerance)
     lost = found.width < params.thin_limit * mesh.diagonal if choice.method != "none" else None
@@ -60,6 +60,12 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
         "sheets": sheets,
         "findings": [{"what": what, "then": then} for what, then in findings(mesh, report, choice)],
     }
+
+
+def confidence_of(scene: Scene) -> float | None:
+    """Share of random points in the default band with a certain sign; None without signs."""
+    near = sample_points(scene.mesh, BuildParams.band, SAMPLES, SEED)["band"]
+    return scene.signer.confidence(scene.mesh.domain.to_unit(near))
 
 
 def mesh_report(health: Health, choice: SignChoice) -> dict[str, Any]:
