@@ -11,27 +11,36 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.fields import FrameRange, open_field
-from sdfcli.cli.output import print_written, progress
+from sdfcli.cli.fields import FrameRange, for_each, open_field, outputs_of
+from sdfcli.cli.output import print_written, progress, say
 from sdfcli.cli.records import Count, Line, Vector, size
 from sdfcli.errors import UsageError
 from sdfcli.export import FORMATS, Format, load
 
 if TYPE_CHECKING:
+    from sdfcli.export.lattice import Distances
     from sdfcli.field.field import Field
 
 DEFAULT_RESOLUTION = 128
 
 OCTREES = ", ".join(ending for ending, form in FORMATS.items() if not form.grid)
 GRIDS = ", ".join(ending for ending, form in FORMATS.items() if form.grid)
-SAMPLED = " or ".join(ending for ending, form in FORMATS.items() if form.samples)
 TYPED = [ending for ending, form in FORMATS.items() if form.dtypes]
 
-Output = Annotated[
-    Path,
+Files = Annotated[
+    list[Path],
     typer.Argument(
-        metavar="OUT",
-        help=f"Output file; its ending selects the format: {OCTREES} for the octree; {GRIDS} for a regular grid.",
+        metavar="FILE... [OUT]",
+        help="Fields, sequences, or meshes, whose grids have exact distances. Without -o the last name is the output.",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help=f"Output file; its ending selects the format: {OCTREES} for the octree; {GRIDS} for a regular grid. "
+        "{name} stands for the input's name, as in 'out/{name}.npz' for several files.",
     ),
 ]
 Resolution = Annotated[
@@ -54,12 +63,7 @@ Dtype = Annotated[
         show_default=False,
     ),
 ]
-Samples = Annotated[
-    int | None,
-    typer.Option(help=f"Number of DeepSDF samples ({SAMPLED}: pos and neg), in place of a grid.", show_default=False),
-]
-Seed = Annotated[int, typer.Option(min=0, help="Random seed of the samples.")]
-Normalized = Annotated[bool, typer.Option("--normalized", help="Scale the shape to the unit sphere, as DeepSDF does.")]
+Samples = Annotated[int | None, typer.Option(hidden=True, help="Moved to `sdfcli samples`.")]
 
 
 class ExportedGrid(Line, title="export", shared="input output bytes seconds"):
@@ -81,32 +85,23 @@ class ExportedOctrees(Line, title="export to .vtkhdf, sequence", shared="input o
     corners: Annotated[Count, "of all frames together"]
 
 
-class ExportedSamples(Line, title="export --samples", shared="input output bytes seconds"):
-    """For DeepSDF."""
-
-    pos: Annotated[Count, "samples outside"]
-    neg: Annotated[Count, "samples inside"]
-
-
 def export(
-    file: options.FieldFile,
-    output: Output,
+    files: Files,
+    output: Output = None,
     resolution: Resolution = None,
     window: Window = None,
     dtype: Dtype = None,
     samples: Samples = None,
-    seed: Seed = 0,
-    normalized: Normalized = False,
     frame: options.Frame = None,
     time: options.Time = None,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Convert a field for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB, DeepSDF.
+    """Convert fields for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB.
 
     Formats hold the octree itself or a regular grid; .raw comes with a JSON header file. For a sequence, .vtkhdf holds
-    all frames unless one is chosen.
+    all frames unless one is chosen. A mesh in place of a field gives a grid of exact distances.
 
     Example: sdfcli export bunny.h5 bunny.vti --resolution 256
     """
@@ -114,38 +109,65 @@ def export(
     from sdfcli.runtime.files import check_ending, check_target, written_whole
     from sdfcli.sequence.file import is_sequence
 
+    if samples is not None:
+        raise UsageError("--samples: samples come from the mesh: sdfcli samples MESH -o NAME.npz")
+    if output is None:
+        if len(files) != 2:
+            raise UsageError("name the output: FILE OUT for one file, FILE... -o 'out/{name}.npz' for several")
+        files, output = files[:1], files[1]
     check_ending(output, *FORMATS)
-    ending = output.suffix.lower()
-    form = FORMATS[ending]
-    _check_options(form, resolution, window, dtype, samples, normalized)
+    form = FORMATS[output.suffix.lower()]
+    _check_options(form, resolution, window, dtype)
     box = _box(window)
-    targets = [output, header_path(output)] if form.header else [output]
-    for target in targets:
-        check_target(target, force, file)
-    with progress(str(file), quiet or json) as update:
-        record: type[Line] = ExportedGrid
-        start = clock.perf_counter()
-        series = form.series is not None and frame is None and time is None and is_sequence(file)
-        field: Any = FrameRange(file, ":") if series else open_field(file, frame, time)
-        update(f"writing {output}")
-        with ExitStack() as stack:
-            temporary = [stack.enter_context(written_whole(target, force)) for target in targets]
-            if series:
-                record = ExportedOctrees
-                facts = _octrees(form, temporary[0], field, update)
-            elif not form.grid:
-                record = ExportedOctree
-                facts = _octree(form, temporary[0], field)
-            elif samples is not None:
-                record = ExportedSamples
-                facts = _samples(form, temporary[0], field, samples, seed, normalized)
-            else:
-                kind = "float32" if dtype is None else dtype
-                most = DEFAULT_RESOLUTION if resolution is None else resolution
-                facts = _grid(form, temporary, output.name, field, most, box, kind)
-        seconds = clock.perf_counter() - start
-    rows = [(name, _text(value)) for name, value in facts.items()]
-    print_written(record, file, targets, facts, rows, seconds, json, quiet)
+    outputs = outputs_of(files, output)
+
+    def targets_of(target: Path) -> list[Path]:
+        return [target, header_path(target)] if form.header else [target]
+
+    for each in outputs:
+        for target in targets_of(each):
+            check_target(target, force, *files)
+
+    def write(file: Path, out: Path, place: str | None) -> None:
+        targets = targets_of(out)
+        with progress(str(file), quiet or json) as update:
+            record: type[Line] = ExportedGrid
+            start = clock.perf_counter()
+            series = form.series is not None and frame is None and time is None and is_sequence(file)
+            field: Any = FrameRange(file, ":") if series else _open(file, form, frame, time)
+            update(f"writing {out}")
+            with ExitStack() as stack:
+                temporary = [stack.enter_context(written_whole(target, force)) for target in targets]
+                if series:
+                    record = ExportedOctrees
+                    facts = _octrees(form, temporary[0], field, update)
+                elif not form.grid:
+                    record = ExportedOctree
+                    facts = _octree(form, temporary[0], field)
+                else:
+                    kind = "float32" if dtype is None else dtype
+                    most = DEFAULT_RESOLUTION if resolution is None else resolution
+                    facts = _grid(form, temporary, out.name, field, most, box, kind)
+            seconds = clock.perf_counter() - start
+        rows = [(name, _text(value)) for name, value in facts.items()]
+        print_written(record, file, targets, facts, rows, seconds, json, quiet, place)
+
+    for_each(files, outputs, write)
+
+
+def _open(file: Path, form: Format, frame: int | None, time: float | None) -> Distances:
+    """A field, or for a grid a mesh's exact distances; warns if these have no signs."""
+    from sdfcli.mesh.formats.readers import FORMATS as MESHES
+
+    if not (form.grid and frame is None and time is None and file.suffix.lower() in MESHES):
+        return open_field(file, frame, time)
+    from sdfcli.export.lattice import ExactDistances
+    from sdfcli.query.mesh_distance import MeshDistance
+
+    exact = ExactDistances(MeshDistance(file))
+    if exact.info["sign"] == "none":
+        say(f"sdfcli: warning: {file}: distances without signs: {exact.info['sign_reason']}")
+    return exact
 
 
 def _octree(form: Format, path: Path, field: Field) -> dict[str, Any]:
@@ -159,13 +181,8 @@ def _octrees(form: Format, path: Path, frames: FrameRange, update: Callable[[str
     return facts
 
 
-def _samples(form: Format, path: Path, field: Field, count: int, seed: int, normalized: bool) -> dict[str, Any]:
-    positive, negative = load(str(form.samples))(path, field, count, seed, normalized)
-    return {"pos": positive, "neg": negative}
-
-
 def _grid(
-    form: Format, paths: list[Path], name: str, field: Field, resolution: int, box: list[float] | None, dtype: str
+    form: Format, paths: list[Path], name: str, field: Distances, resolution: int, box: list[float] | None, dtype: str
 ) -> dict[str, Any]:
     from sdfcli.export import lattice as grids
 
@@ -179,17 +196,11 @@ def _grid(
     return {"shape": list(lattice.shape), "origin": [float(x) for x in lattice.origin], "spacing": lattice.spacing}
 
 
-def _check_options(
-    form: Format, resolution: int | None, window: str | None, dtype: str | None, samples: int | None, normalized: bool
-) -> None:
+def _check_options(form: Format, resolution: int | None, window: str | None, dtype: str | None) -> None:
     """Raises UsageError for options that do not apply to the format."""
-    if samples is not None and (form.samples is None or samples < 1):
-        raise UsageError(f"--samples: use 1 or more, and a name that ends in {SAMPLED}")
-    if normalized and samples is None:
-        raise UsageError("--normalized is for --samples")
-    if (not form.grid or samples is not None) and (resolution is not None or window is not None):
+    if not form.grid and (resolution is not None or window is not None):
         raise UsageError("--resolution and --window are for grids")
-    if dtype is not None and (dtype not in ("float16", "float32") or not form.dtypes or samples):
+    if dtype is not None and (dtype not in ("float16", "float32") or not form.dtypes):
         raise UsageError(f"--dtype: use float32 or float16, for a grid in a {' or '.join(TYPED)} file")
 
 

@@ -77,7 +77,7 @@ BUILT_IN = _by_name(
         Entry(
             "export",
             "sdfcli.cli.export:export",
-            "Convert a field for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB, DeepSDF.",
+            "Convert fields for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB.",
         ),
         Entry(
             "samples",
