@@ -56,8 +56,7 @@ def find_jobs(
         first = jobs.setdefault(target, mesh)
         if first != mesh and not _same(first, mesh):
             raise UsageError(
-                f"{first} and {mesh} would both be written to {target}; use different folders, "
-                "or rename one of them"
+                f"{first} and {mesh} would both be written to {target}; use different folders, or rename one of them"
             )
     return [Job(mesh, target) for target, mesh in jobs.items()]
 

@@ -45,7 +45,7 @@ def plan(settings: Settings, devices: list[str], meshes: int, workers: int | Non
 
 
 class Worker(Child):
-    """A process that builds meshes, or samples them, one by one. service: environment variables of a GPU service; see runtime/mps.py."""
+    """A process for builds or samplings, one by one. service: environment of a GPU service; see runtime/mps.py."""
 
     def __init__(self, settings: Settings, share: int = 1, service: Mapping[str, str] | None = None) -> None:
         self.service = service or {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -38,17 +37,16 @@ from sdfcli.cli.build_options import (
     parse_domain,
     unit_for,
 )
-from sdfcli.cli.outcomes import FailedBuild, Style, show
-from sdfcli.cli.output import human_bytes, print_error, print_json, print_table, progress
+from sdfcli.cli.outcomes import FailedBuild, Style
+from sdfcli.cli.output import human_bytes, print_error, print_json, print_table
 from sdfcli.cli.records import Line
-from sdfcli.errors import OutOfMemoryError, SdfError, UsageError
+from sdfcli.errors import OutOfMemoryError, SdfError
 from sdfcli.params import ENDINGS, BuildParams, check_why
 from sdfcli.startup import driver
 
 if TYPE_CHECKING:
     from sdfcli.batch.inputs import Job
-    from sdfcli.batch.messages import Outcome, Settings
-    from sdfcli.batch.run import BuildRequest
+    from sdfcli.batch.messages import Settings
     from sdfcli.verify.estimate import Estimate
 
 Output = Annotated[

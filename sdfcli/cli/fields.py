@@ -133,7 +133,8 @@ def outputs_of(files: list[Path], pattern: Path) -> list[Path]:
     """
     if NAME not in str(pattern):
         if len(files) > 1:
-            raise UsageError(f"{pattern}: {len(files)} files need a name with {NAME}, as in -o '{NAME}{pattern.suffix}'")
+            example = f"-o '{NAME}{pattern.suffix}'"
+            raise UsageError(f"{pattern}: {len(files)} files need a name with {NAME}, as in {example}")
         return [pattern]
     first: dict[Path, Path] = {}
     for file in files:
@@ -147,6 +148,13 @@ def outputs_of(files: list[Path], pattern: Path) -> list[Path]:
         except OSError as error:
             raise UsageError(f"{output.parent}: cannot be created: {error.strerror}") from error
     return list(first)
+
+
+def single(files: list[Path], pattern: Path) -> tuple[Path, Path]:
+    """The only file, and its output. Raises UsageError for several files, whose frames are for separate commands."""
+    if len(files) > 1:
+        raise UsageError("--frames: use one sequence at a time")
+    return files[0], outputs_of(files, pattern)[0]
 
 
 def for_each(files: list[Path], targets: list[Path], work: Callable[[Path, Path, str | None], None]) -> None:

@@ -72,9 +72,9 @@ Picture = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="PNG file; by default named after the field, in the current folder. {name} stands for the field's name, as "
-        "in 'out/{name}.png' for several fields. For --frames: .gif, .apng, or numbered files such as a_%04d.png; .gif "
-        "by default.",
+        help="PNG file; by default named after the field, in the current folder. {name} stands for the field's name, "
+        "as in 'out/{name}.png' for several fields. For --frames: .gif, .apng, or numbered files such as a_%04d.png; "
+        ".gif by default.",
     ),
 ]
 Frame = Annotated[

@@ -146,10 +146,7 @@ def _place(number: int, total: int) -> str:
 
 
 def _line(outcome: Outcome) -> str:
-    if "pos" in outcome:
-        facts = f"{outcome['verdict']}, {_sides(outcome)}"
-    else:
-        facts = _field_facts(outcome)
+    facts = f"{outcome['verdict']}, {_sides(outcome)}" if "pos" in outcome else _field_facts(outcome)
     name = " ".join(outcome["input"].split())
     if outcome["status"] == "skipped":
         return f"{name}: skipped, {outcome['output']} is there ({facts})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,6 +25,7 @@ from sdfcli.cli.outcomes import Style
 from sdfcli.params import SampleParams
 
 ENDINGS = (".npz",)
+SIGMA = ",".join(map(str, SampleParams.sigma))
 
 Output = Annotated[
     str | None,
@@ -57,7 +58,7 @@ def samples(
     count: Count = SampleParams.count,
     uniform: Uniform = SampleParams.uniform,
     surface: Surface = SampleParams.surface,
-    sigma: Sigma = ",".join(map(str, SampleParams.sigma)),
+    sigma: Sigma = SIGMA,
     normals: Normals = False,
     normalized: Normalized = False,
     seed: Seed = SampleParams.seed,
@@ -83,7 +84,8 @@ def samples(
     from sdfcli.batch.run import BuildRequest
 
     most = memory_limit(max_memory)
-    params = SampleParams(count, uniform, surface, tuple(sigma.split(",")), normals, normalized, seed, sign)  # type: ignore[arg-type]
+    words: Any = tuple(sigma.split(","))  # SampleParams checks them
+    params = SampleParams(count, uniform, surface, words, normals, normalized, seed, sign)
     check_jobs(jobs, scheduler)
     settings = Settings(device, threads, most, samples=params, force=force, skip_existing=skip_existing)
     found, raises = jobs_of(meshes, output, recursive, ENDINGS), not json and report is None

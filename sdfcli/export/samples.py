@@ -1,4 +1,4 @@
-"""Training samples: random points with a mesh's exact distances, for DeepSDF (Park et al. 2019) and similar networks."""
+"""Training samples: random points with a mesh's exact distances, for networks as DeepSDF (Park et al. 2019)."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ BUFFER = 1.03
 BATCH = 1 << 18
 """Samples per batch."""
 AT_SURFACE = 1e-5
-"""Distance, in domain edges, up to which a sample's normal is its nearest face's: the direction to the nearest point has
-lost its digits."""
+"""Distance, in domain edges, up to which a sample's normal is its nearest face's: the direction to the nearest point
+has lost its digits."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Samples:
         return np.asarray(self.distance < 0)
 
     def save(self, path: str | Path, force: bool = False, **info: Any) -> Path:
-        """Writes an .npz file in DeepSDF's format, whole or not at all; returns its path. The same samples give the same
-        bytes.
+        """Writes an .npz file in DeepSDF's format, whole or not at all; returns its path. The same samples give the
+        same bytes.
 
         The file has `pos` and `neg`, (n, 4) float32, rows of x, y, z and signed distance, outside and inside; `offset`
         and `scale`; `info`, JSON with the parameters; and, if requested, `pos_normals`, `neg_normals`, `surface` and
@@ -204,4 +204,4 @@ def _normals(index: MeshDistance, at: Floats, distance: Floats) -> Singles:
     near = length <= AT_SURFACE * index.mesh.domain.length
     away[near] = face_directions(index.mesh, face[near])
     away[~near] /= length[~near, None]
-    return away.astype(np.float32)
+    return np.asarray(away, np.float32)

@@ -55,11 +55,16 @@ def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.floa
     return np.column_stack((lattice_position(field.leaf_key[met]), size))
 
 
-def middle_of(backend: Backend, field: Field) -> npt.NDArray[np.float64]:
-    """Centre (3,) of the surface's bounding box, in the mesh's units; without a surface, the domain's centre."""
+def box_of(backend: Backend, field: Field) -> npt.NDArray[np.float64]:
+    """Lower and upper corner (2, 3) of the surface's leaves, in the mesh's units; without a surface, the domain's."""
     try:
         leaves = leaves_at(backend, field, shown_level(field, None))
+        low, high = leaves[:, :3].min(axis=0), (leaves[:, :3] + leaves[:, 3:]).max(axis=0)
     except InputError:
-        return np.asarray(field.domain.origin + 0.5 * field.domain.length)
-    low, high = leaves[:, :3].min(axis=0), (leaves[:, :3] + leaves[:, 3:]).max(axis=0)
-    return np.asarray(field.domain.origin + 0.5 * (low + high) * field.domain.length)
+        low, high = np.zeros(3), np.ones(3)
+    return np.asarray(field.domain.origin + np.stack((low, high)) * field.domain.length)
+
+
+def middle_of(backend: Backend, field: Field) -> npt.NDArray[np.float64]:
+    """Centre (3,) of the surface's bounding box, in the mesh's units; without a surface, the domain's centre."""
+    return np.asarray(box_of(backend, field).mean(axis=0))

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from sdfcli.runtime.files import check_ending, check_target, written_whole
 
 
-def check_picture(path: Path, force: bool, source: Path) -> None:
-    """Raises UsageError for another ending, for the source itself, and for an existing file unless `force` is set."""
+def check_picture(path: Path, force: bool, *sources: Path) -> None:
+    """Raises UsageError for another ending, for one of the sources, and for an existing file unless `force` is set."""
     check_ending(path, ".png")
-    check_target(path, force, source)
+    check_target(path, force, *sources)
 
 
 def write_png(path: Path, picture: npt.NDArray[np.uint8], force: bool) -> None:
