@@ -12,16 +12,12 @@ import numpy.typing as npt
 from sdfcli.backend import Backend, select_backends
 from sdfcli.errors import OutOfMemoryError, UsageError
 from sdfcli.extract.marching_cubes import Surface, extract
+from sdfcli.extract.resolution import default_resolution
 from sdfcli.extract.sources import FieldSource, Source, VolumeSource
 from sdfcli.field.field import Field, is_cupy
 from sdfcli.mesh.arrays import unmasked
 from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import unreadable
-
-MOST_BY_DEFAULT = 1024
-"""Default maximum cell count along an axis."""
-MOST_FOR_SHEETS, FEW = 4096, 0.05
-"""Default maximum cell count along an axis for fields with sheets; minimum share of leaves for sheets to count."""
 
 
 def isosurface(
@@ -39,8 +35,8 @@ def isosurface(
         source: a Field, a field file's path, or a volume (nx, ny, nz) as an array or a .npy file's path. A volume's
             value [i, j, k] lies at spacing x (i, j, k). A CuPy volume stays on its device, and gives CuPy arrays.
         iso: level, a distance in the mesh's units or a value in the volume.
-        resolution: cells along each axis of a field's domain. None: as in the octree's finest level, at most 1024, or
-            4096 if thin walls need it.
+        resolution: cells along each axis of a field's domain. None: the smallest power of two that keeps the surface
+            within half the build's tolerance of the field's, at most 1024, or 4096 if thin walls need it.
         spacing: spacing of a volume's values, a number or three. None: 1.
         device: `auto`, `cpu`, `cuda`, `cuda:N`, or several GPUs as in `cuda:0,1`. The result is the same on all.
         threads: CPU thread count; default: all CPUs available to the process.
@@ -85,26 +81,8 @@ def make_source(
     if isinstance(opened, Field):
         if spacing is not None:
             raise UsageError("--spacing is for volumes; a field has its own scale")
-        return FieldSource(backend, opened, default_resolution(opened) if resolution is None else resolution, iso)
+        chosen = default_resolution(backend, opened, iso) if resolution is None else resolution
+        return FieldSource(backend, opened, chosen, iso)
     if resolution is not None:
         raise UsageError("--resolution is for fields; a volume has its own")
     return VolumeSource(opened, iso, 1.0 if spacing is None else spacing)
-
-
-def default_resolution(field: Field) -> int:
-    """Cells along an axis in the octree's finest level, at most MOST_BY_DEFAULT.
-
-    If the share of leaves for sheets is FEW or more, the count may rise to MOST_FOR_SHEETS: as in the finest level with
-    that share of leaves in it and finer levels.
-    """
-    count = np.bincount(field.leaf_level)
-    if field.info.get("sheets", {}).get("leaves", 0) < FEW * count.sum():
-        return min(finest(field), MOST_BY_DEFAULT)
-    finer = np.cumsum(count[::-1])[::-1]
-    level = int(np.flatnonzero(finer >= FEW * count.sum())[-1])
-    return min(max(1 << level, min(finest(field), MOST_BY_DEFAULT)), MOST_FOR_SHEETS)
-
-
-def finest(field: Field) -> int:
-    """Cells along an axis in the octree's finest level."""
-    return 1 << int(field.leaf_level.max())

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from sdfcli.backend import Backend
 from sdfcli.errors import InputError, UsageError
-from sdfcli.extract.sources import no_surface
-from sdfcli.field.field import Field, lattice_position
+from sdfcli.extract.sources import leaves_at
+from sdfcli.field.field import Field
 from sdfcli.field.stated_error import StatedError, is_unsigned
 
 
@@ -38,21 +38,6 @@ def shown_level(field: Field, iso: float | None, skin: float | None = None) -> f
     if not math.isfinite(iso) or abs(iso) > float(np.finfo(np.float32).max):
         raise UsageError(f"--iso {iso}: use a finite number")
     return iso
-
-
-def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.float64]:
-    """Lower corners and edges (n, 4) of leaves crossed by the level, in the unit cube.
-
-    Raises InputError if the level crosses none.
-    """
-    arrays = field.on(backend)
-    side, values = backend.xp.empty(len(field.leaf_key), np.uint8), {k: arrays[k] for k in ("leaf_corner", "value")}
-    backend.run("sdf_leaf_side", len(side), iso=np.float32(iso), side=side, around=None, **values)
-    met = np.flatnonzero(backend.to_host(side) == 2)
-    if len(met) == 0:
-        raise no_surface(field, iso)
-    size = 0.5 ** field.leaf_level[met].astype(np.float64)
-    return np.column_stack((lattice_position(field.leaf_key[met]), size))
 
 
 def box_of(backend: Backend, field: Field) -> npt.NDArray[np.float64]:
