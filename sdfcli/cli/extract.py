@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sdfcli.extract.sources import Grid
 
 
-Source = Annotated[Path, typer.Argument(metavar="FILE", help="Field, or volume (.npy, three axes).")]
+Source = Annotated[Path, typer.Argument(metavar="FILE", help="Field, or volume (.npy, .npz or .vti).")]
 Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Mesh file: .ply, .obj, .stl or .glb; NAME_iso.ply by default."),
@@ -37,7 +37,7 @@ Resolution = Annotated[
 Iso = Annotated[float, typer.Option(help="Iso value, a distance or a volume's value; smaller values are inside.")]
 Spacing = Annotated[
     str | None,
-    typer.Option(help="Grid spacing of a volume: S or SX,SY,SZ; 1 by default.", show_default=False),
+    typer.Option(help="Grid spacing of a .npy volume: S or SX,SY,SZ; 1 by default.", show_default=False),
 ]
 
 
