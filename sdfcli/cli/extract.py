@@ -121,10 +121,11 @@ def extract(
                 update("extracting")
             grid, surface = _surface(opened, backends, iso, resolution, distances)
             times.append(clock.perf_counter())
+            measured = _deviation(surface, opened, iso, mesh, backends[0], notes)
+            times.append(clock.perf_counter())
             _write(each, force, surface, grid, notes)
             times.append(clock.perf_counter())
             names = ",".join(backend.name for backend in backends)
-            measured = _deviation(surface, opened, iso, mesh, backends[0], notes)
             report = (Extracted if chosen is None else ExtractedFrame)(
                 input=str(file),
                 output=str(each),
@@ -243,7 +244,7 @@ def _write(path: Path, force: bool, surface: Surface, grid: Grid, notes: dict[st
 
 def _seconds(times: list[float]) -> dict[str, float]:
     """Seconds by stage, from the stages' start times and the last one's end."""
-    ends = zip(("load", "extract", "write"), times[:-1], times[1:], strict=True)
+    ends = zip(("load", "extract", "measure", "write"), times[:-1], times[1:], strict=True)
     stages = {name: round(end - begin, 4) for name, begin, end in ends}
     return {**stages, "total": round(times[-1] - times[0], 4)}
 

@@ -20,9 +20,11 @@ from sdfcli.query.mesh_distance import MeshDistance
 
 Floats = npt.NDArray[np.float64]
 
-SHARE_OF_TOLERANCE, SHARE_OF_SHEET, FEW_COARSE = 0.5, 1 / 16, 1e-4
-"""Maximum deviation of a default grid's interpolation from the field, in tolerances and, if sheets count, in
-thicknesses of the thinnest; and maximum share of the surface where it may be larger."""
+SHARE_OF_TOLERANCE, SHARE_OF_SHEET, LEAST_SHARE = 1 / 2, 1 / 16, 1 / 8
+"""Maximum deviation of a default grid's interpolation from the field: in tolerances, and if sheets count, in
+thicknesses of the thinnest, but no fewer tolerances than the last number."""
+FEW_COARSE = 1e-4
+"""Maximum share of the surface where it may be larger."""
 MOST_BY_DEFAULT = 1024
 """Default maximum cell count along an axis."""
 MOST_FOR_SHEETS, FEW = 4096, 0.05
@@ -73,8 +75,8 @@ def _sheets_count(field: Field) -> bool:
 
 
 def _allowed(field: Field, iso: float) -> float | None:
-    """Maximum deviation at a distance, in the mesh's units: SHARE_OF_TOLERANCE of the build's tolerance, which grows
-    with the distance; if sheets count, at most SHARE_OF_SHEET of the thinnest. None for a field without a tolerance."""
+    """Maximum deviation at a distance, in the mesh's units; the tolerance grows with the distance. None for a field
+    without a tolerance."""
     try:
         parameters = field.info["parameters"]
         if parameters["octree"] != "adaptive":
@@ -82,7 +84,8 @@ def _allowed(field: Field, iso: float) -> float | None:
         unit = parameters.get("unit", field.info["mesh"]["diagonal"])
         tolerance = parameters["tolerance"] * unit * growth(iso, parameters["band"] * unit)
         thinnest = field.info["sheets"]["thinnest"] if _sheets_count(field) else None
-        return float(min(SHARE_OF_TOLERANCE * tolerance, SHARE_OF_SHEET * unit * (thinnest or math.inf)))
+        of_sheet = max(SHARE_OF_SHEET * unit * (thinnest or math.inf), LEAST_SHARE * tolerance)
+        return float(min(SHARE_OF_TOLERANCE * tolerance, of_sheet))
     except (KeyError, TypeError):
         return None
 
