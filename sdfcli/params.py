@@ -138,20 +138,18 @@ class BuildOptions:
 
 @dataclass(frozen=True)
 class SampleParams:
-    """Parameters of training samples; defaults as in DeepSDF's program, with its paper's noise. Raises UsageError for
-    values out of range.
+    """Training sample parameters; by default DeepSDF's shares, with its paper's noise. Raises UsageError for values out
+    of range.
 
     Attributes:
-        count: number of samples, including those on the surface.
-        uniform: share of samples that are uniform in a cube: the bounding cube of the sphere that encloses the mesh
-            (see `normalized`).
-        surface: share of samples on the surface itself. The others are near it: drawn on it, uniform by area, then
-            displaced.
-        sigma: standard deviations of the displacement along each axis, each for the same number of samples; the unit
-            is the enclosing sphere's radius.
+        count: sample count per mesh, surface samples included.
+        uniform: share of uniform samples, drawn from the enclosing sphere's bounding cube (see `normalized`).
+        surface: share of samples on the surface itself. All others are drawn there, uniform by area, then displaced.
+        sigma: standard deviations for the displacement along each axis, in enclosing sphere radii; each applies to an
+            equal number of samples.
         normals: whether to compute unit normals: the distance's gradient, pointing outwards.
-        normalized: whether points and distances are moved and scaled so that the enclosing sphere, 1.03 times as large
-            as its farthest vertex requires and centred in the bounding box, becomes the unit sphere.
+        normalized: whether to move and scale points and distances so that the enclosing sphere becomes the unit sphere.
+            Its centre is the bounding box's, its radius 1.03 times the farthest vertex's distance.
         seed: random seed, 0 or more.
         sign: `auto`, `pseudonormal`, `winding` or `none`, as for `sdfcli.build`.
     """

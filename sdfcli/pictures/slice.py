@@ -93,8 +93,8 @@ def slice_image(
         size: pixels along the domain edge; the picture is a little larger.
         octree: whether to draw leaf borders.
         why: whether to colour leaves by cause, with a legend; for fields built with `why`. Implies `octree`.
-        sheet: number of planes in one picture, 2 or more: evenly spaced over the surface's extent along the axis, row
-            by row, with one scale, in place of `at`. `size` is then the pixels of all columns together.
+        sheet: plane count in one picture, 2 or more: evenly spaced over the surface's extent along the axis, row by
+            row, on one scale, in place of `at`. `size` then counts pixels along all columns.
         scale: plane and colours for a moving picture, from `scale_of`, in place of `at`. None: the source's own.
         time: time in a moving picture, in seconds, for the heading.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. The picture does not depend on it.
@@ -171,9 +171,9 @@ def draw(
 def draw_sheet(
     backend: Backend, field: Field, axis: str, count: int, size: int, octree: bool = False, why: bool = False
 ) -> Image:
-    """Picture of several planes, row by row, with one scale. size: pixels of all columns together.
+    """Picture with several planes, row by row, on one scale. size: as for `sheet_columns`.
 
-    Raises UsageError for planes of fewer than LEAST_SIZE pixels.
+    Raises UsageError as `sheet_columns` does.
     """
     columns, pixels = sheet_columns(count, size)
     places = places_of_sheet(backend, field, axis, count)
@@ -184,8 +184,10 @@ def draw_sheet(
 
 
 def sheet_columns(count: int, size: int) -> tuple[int, int]:
-    """Columns of a sheet, and pixels along a plane's edge. Raises UsageError for fewer than two planes, and for planes
-    of fewer than LEAST_SIZE pixels."""
+    """A sheet's column count, and pixels along each plane's edge. size: pixels along all columns.
+
+    Raises UsageError for fewer than two planes, and for planes below LEAST_SIZE pixels.
+    """
     columns = math.ceil(math.sqrt(max(count, 0)))
     if count < 2 or size // columns < LEAST_SIZE:
         most = (size // LEAST_SIZE) ** 2
@@ -194,7 +196,7 @@ def sheet_columns(count: int, size: int) -> tuple[int, int]:
 
 
 def places_of_sheet(backend: Backend, field: Field, axis: str, count: int) -> list[float]:
-    """Plane positions along the axis: the centres of equal layers of the surface's bounding box."""
+    """Plane positions along the axis: centres when the surface's bounding box is cut into equal layers."""
     low, high = box_of(backend, field)[:, "xyz".index(axis)]
     return [float(low + (high - low) * (k + 0.5) / count) for k in range(count)]
 
@@ -207,8 +209,8 @@ def painted(
     why: bool,
     skin: float | None = None,
 ) -> tuple[list[Image], Side]:
-    """Pictures of planes, from `sample_plane`, in common colours, and their scale or legend. skin: level of an unsigned
-    field; None: its own."""
+    """Pictures from `sample_plane` results, in common colours, and their scale or legend. skin: an unsigned field's
+    level; None: its own."""
     largest = max(map(abs, span))
     step, level, unsigned = nice_step(largest / LINES), shown_level(field, None, skin), is_unsigned(field)
     side: Side = Bar(span, step)
@@ -284,7 +286,7 @@ def paint(value: npt.NDArray[Any], largest: float) -> Image:
 
 
 def paint_causes(leaf_cause: npt.NDArray[np.uint8]) -> Image:
-    """Colours (h, w, 3) of bytes of leaf_cause (h, w), striped where leaves lie at a jump of the sign, white for a jump
+    """Colours (h, w, 3) for leaf_cause bytes (h, w), striped where leaves lie at a sign jump, white for a jump
     alone."""
     table = np.array([shade(*SHADES[cause]) for cause in Cause], np.uint8)
     row, column = np.indices(leaf_cause.shape)

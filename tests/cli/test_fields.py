@@ -15,7 +15,9 @@ from typer.testing import CliRunner, Result
 import sdfcli
 import sequences
 import shapes
+from sdfcli.backend import select_backend
 from sdfcli.cli.app import app
+from sdfcli.extract.resolution import default_resolution
 from sdfcli.pictures.posed import PosedMesh
 from sdfcli.pictures.render import shot_of
 from sdfcli.pictures.slice import scale_of
@@ -218,16 +220,16 @@ def test_extract(here: Path) -> None:
         done(f"extract anim.h5 --frame {each['frame']} --resolution 16 -o one.ply --force")
         assert Path(each["output"]).read_bytes() == Path("one.ply").read_bytes()
         assert each["bytes"] == Path("one.ply").stat().st_size
-        assert sum(each["seconds"][stage] for stage in ("load", "extract", "write")) == pytest.approx(
+        assert sum(each["seconds"][stage] for stage in ("load", "extract", "measure", "write")) == pytest.approx(
             each["seconds"]["total"], abs=1e-3
         )
 
 
 def test_surfaces_of_a_range_have_one_grid(here: Path, moving: FieldSequence) -> None:
     told = done("extract anim.h5 --frames ::-1")
-    finest = [1 << int(moving.at(k).leaf_level.max()) for k in range(4)]
-    assert len(set(finest)) > 1
-    assert {each["cells"][0] for each in told} == {finest[3]}
+    cells = [default_resolution(select_backend("cpu"), moving.at(k), 0.0) for k in range(4)]
+    assert len(set(cells)) > 1
+    assert {each["cells"][0] for each in told} == {cells[3]}
 
 
 def test_export_of_all_frames(here: Path, moving: FieldSequence) -> None:
