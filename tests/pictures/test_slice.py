@@ -364,8 +364,8 @@ def test_a_sheet_has_the_planes_row_by_row_on_one_scale(cpu: Backend, ball: Fiel
             if np.array_equal(picture[top : top + len(plane), left : left + len(plane)], plane)
         ]
         assert found, "a plane is missing, or in other colours"
-        rows.add(found[0][0])
-        columns.add(found[0][1])
+        rows.update(top for top, _ in found)
+        columns.update(left for _, left in found)
     assert (len(rows), len(columns)) == (2, 3)
     assert not np.array_equal(planes[0], planes[2])
 
