@@ -131,6 +131,15 @@ def test_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "alone.npz").read_bytes() == (tmp_path / "one" / "a.npz").read_bytes()
 
 
+def test_devices(gpu: Any) -> None:
+    for shape in (STAR, shapes.overlapping(np.random.default_rng(1), 2)):
+        one, other = (
+            sdfcli.samples(shape, count=5000, surface=0.1, normals=True, device=device) for device in ("cpu", "cuda")
+        )
+        for name in ("points", "distance", "normals", "surface", "surface_normals"):
+            assert np.array_equal(getattr(one, name), getattr(other, name))
+
+
 def test_an_index_serves_many_draws() -> None:
     index = sdfcli.MeshDistance(STAR, device="cpu")
     for seed in (0, 1):
