@@ -20,7 +20,7 @@ from sdfcli.errors import InputError, UsageError
 
 CPU = ["--device", "cpu"]
 STAR = shapes.star(np.random.default_rng(5), 2)
-FAR = shapes.moved(STAR, 3.0, [40.0, -7.0, 100.0])
+FAR = shapes.moved(STAR, 3.0, [4000.0, -700.0, 10000.0])
 """Far from the origin, single precision moves points."""
 
 
