@@ -1,12 +1,14 @@
 """Draws the pictures of the documentation: `python docs/make_pictures.py`.
 
 Those of signs.md are slices through small fields, inside blue, outside grey, with lines of equal distance; the surface
-is black. Those of the README, of pictures.md, judgement.md and robot-collision.md are what `sdfcli render` and `sdfcli
-slice` draw of the sample meshes; those of flow.md are what `sdfcli flow` does.
+is black. Those of the README, of pictures.md, watertight.md, judgement.md and robot-collision.md are what `sdfcli
+render` and `sdfcli slice` draw, mostly of the sample meshes; those of flow.md are what `sdfcli flow` does.
 """
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +111,16 @@ def draw_samples() -> None:
     save(sdfcli.render(sheet, width=640, height=320), "hills")
 
 
+def draw_messy() -> None:
+    """The asset of guides/watertight.md, which its first block makes."""
+    page = (FOLDER.parent / "guides" / "watertight.md").read_text()
+    code = page.split("```python\n")[1].split("```")[0]
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        exec(code, {})
+        field = sdfcli.build("asset.stl", device="cpu", tolerance=2e-3)
+    save(sdfcli.slice_image(field, axis="x", size=480), "messy")
+
+
 def draw_causes() -> None:
     """Why cells of the rabbit were split, as `sdfcli slice --why` draws it."""
     bunny = sdfcli.build(SAMPLES / "bunny.ply", device="cpu", why=True)
@@ -163,6 +175,7 @@ def main() -> None:
     """Draws them all."""
     FOLDER.mkdir(exist_ok=True)
     draw_samples()
+    draw_messy()
     draw_contacts()
     draw_flows()
     draw_moving()

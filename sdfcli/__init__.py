@@ -15,7 +15,9 @@ __all__ = [
     "__version__",
     "build",
     "build_sequence",
+    "check",
     "contacts",
+    "estimate",
     "first_contact",
     "flow",
     "isosurface",
@@ -26,13 +28,13 @@ __all__ = [
     "sampler_source",
     "samples",
     "slice_image",
+    "verify",
 ]
 
 TYPE_CHECKING = False  # importing `typing` takes longer than this whole module
 if TYPE_CHECKING:
-    from typing import Any
-
     from sdfcli.apps.flow.run import flow
+    from sdfcli.batch.check import check
     from sdfcli.export.samples import samples
     from sdfcli.extract.isosurface import isosurface
     from sdfcli.field.device_arrays import sampler_source
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from sdfcli.pictures.render import render
     from sdfcli.pictures.slice import slice_image
     from sdfcli.pipeline import build
+    from sdfcli.quality.estimate import estimate
+    from sdfcli.quality.verification import verify
     from sdfcli.query.contacts import contacts
     from sdfcli.query.first_contact import first_contact
     from sdfcli.query.mesh_distance import MeshDistance
@@ -57,7 +61,9 @@ _HOME = {
     "SphereTree": "query.sphere_tree",
     "build": "pipeline",
     "build_sequence": "sequence.build",
+    "check": "batch.check",
     "contacts": "query.contacts",
+    "estimate": "quality.estimate",
     "first_contact": "query.first_contact",
     "flow": "apps.flow.run",
     "isosurface": "extract.isosurface",
@@ -68,16 +74,19 @@ _HOME = {
     "sampler_source": "field.device_arrays",
     "samples": "export.samples",
     "slice_image": "pictures.slice",
+    "verify": "quality.verification",
 }
 
 
-def __getattr__(name: str) -> Any:
-    # Imports NumPy, trimesh and h5py on first use: `sdfcli --help` is instant.
-    if name in _HOME:
-        from importlib import import_module
+if not TYPE_CHECKING:  # type checkers would accept any name
 
-        return getattr(import_module(f"sdfcli.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'sdfcli' has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        # Imports NumPy, trimesh and h5py on first use: `sdfcli --help` is instant.
+        if name in _HOME:
+            from importlib import import_module
+
+            return getattr(import_module(f"sdfcli.{_HOME[name]}"), name)
+        raise AttributeError(f"module 'sdfcli' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

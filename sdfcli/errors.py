@@ -49,6 +49,10 @@ class ReadingNote(UserWarning):
     """One line about file content that was skipped or changed; commands print it as a note."""
 
 
+class DrawingNote(UserWarning):
+    """One line about a picture that differs from the surface; commands print it as a note."""
+
+
 INTERRUPTED = 130
 
 UNREAD = 141

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from sdfcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 ENDINGS = (".h5", ".hdf5")
 """File name endings for fields and sequences."""
@@ -28,6 +32,8 @@ WIDEST_SHEET = 8.0
 """Maximum thickness, in tolerances, for walls and gaps to be searched for."""
 PLACES = ("domain", "unit")
 """Parameters stored in a field only if given."""
+GRID_RESOLUTION = 128
+"""Default point count of exported grids along their longest side."""
 LENGTHS = 1e-30, 1e31
 """Bounds on the domain edge, slightly wider than the extents of meshes."""
 MOST_AWAY = 1e13
@@ -40,9 +46,40 @@ MOST_SAMPLES = 1 << 31
 """Maximum sample count per mesh."""
 
 
+class BuildKeywords(TypedDict, total=False):
+    """Build parameters as options and keywords: names and types; see BuildParams."""
+
+    octree: str
+    depth: int | None
+    tolerance: float
+    band: float
+    thin: float | None
+    sign: str
+    query: str
+    domain: str | Sequence[float] | None
+    unit: float | None
+    max_error: float | None
+
+
+class SampleKeywords(TypedDict, total=False):
+    """Training sample parameters as options and keywords: names and types; see SampleParams."""
+
+    count: int
+    uniform: float
+    surface: float
+    sigma: str | Sequence[float]
+    normals: bool
+    normalized: bool
+    seed: int
+    sign: str
+
+
 @dataclass(frozen=True)
 class BuildParams:
     """Build parameters. Raises UsageError for values out of range.
+
+    Functions that take build parameters also take `max_error`: the maximum error in mesh units, in place of `unit`; it
+    sets `unit` so that the tolerance is this length. They take `domain` as text, too: `X,Y,Z,L`.
 
     Attributes:
         octree: `adaptive`: cells are split while the trilinear field deviates from the true distance (Frisken 2000);
@@ -88,7 +125,19 @@ class BuildParams:
         if self.unit is not None and not LENGTHS[0] < self.unit < LENGTHS[1]:
             raise UsageError(f"--unit {self.unit}: use a length between {LENGTHS[0]:g} and {LENGTHS[1]:g}")
         if self.domain is not None:
-            object.__setattr__(self, "domain", _checked_domain(self.domain))
+            object.__setattr__(self, "domain", parse_domain(self.domain))
+
+    @classmethod
+    def of(cls, **given: Unpack[BuildKeywords]) -> BuildParams:
+        """The parameters from options or keywords. Raises UsageError for values out of range, and for both `unit` and
+        `max_error`."""
+        parameters: dict[str, Any] = {**given}
+        max_error = parameters.pop("max_error", None)
+        if max_error is not None:
+            parameters["unit"] = _unit_for(
+                max_error, parameters.get("unit"), parameters.get("tolerance", cls.tolerance)
+            )
+        return cls(**parameters)
 
     def depth_limit(self, diagonal: float) -> int:
         """The finest level for a mesh. diagonal: the mesh's, or `unit`, in domain edges."""
@@ -185,6 +234,20 @@ class SampleParams:
         if self.seed < 0 or self.seed != int(self.seed):
             raise UsageError(f"--seed {self.seed}: use a whole number, 0 or more")
 
+    @classmethod
+    def of(cls, **given: Unpack[SampleKeywords]) -> SampleParams:
+        """The parameters from options or keywords, `sigma` also as text. Raises UsageError for values out of range."""
+        parameters: dict[str, Any] = {**given}
+        if isinstance(parameters.get("sigma"), str):
+            parameters["sigma"] = tuple(parameters["sigma"].split(","))  # numbers when they are checked
+        return cls(**parameters)
+
+
+def check_tolerance(tolerance: float | None) -> None:
+    """Raises UsageError for an impossible tolerance."""
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise UsageError(f"--tolerance {tolerance:g}: use a fraction of the diagonal between 0 and 1")
+
 
 def check_why(octree: str) -> None:
     """Raises UsageError for an octree whose cells are not split for causes of their own."""
@@ -192,12 +255,13 @@ def check_why(octree: str) -> None:
         raise UsageError(f"--why: not with --octree {octree}, which splits cells for their triangles alone")
 
 
-def _checked_domain(domain: Any) -> tuple[float, float, float, float]:
-    """Four numbers that define a cube. Raises UsageError for anything else."""
+def parse_domain(domain: str | Sequence[float]) -> tuple[float, float, float, float]:
+    """The four numbers that define a cube, also from text. Raises UsageError for anything else."""
+    numbers = domain.split(",") if isinstance(domain, str) else domain
     try:
-        x, y, z, length = (float(number) for number in domain)
+        x, y, z, length = (float(number) for number in numbers)
     except (TypeError, ValueError):
-        given = ",".join(map(str, domain)) if isinstance(domain, list | tuple) else domain
+        given = ",".join(map(str, numbers)) if isinstance(numbers, list | tuple) else domain
         raise UsageError(f"--domain {given}: use four numbers: X,Y,Z of the lower corner, and the edge") from None
     if not (LENGTHS[0] < length < LENGTHS[1] and max(abs(x), abs(y), abs(z)) <= MOST_AWAY * length):
         raise UsageError(
@@ -205,6 +269,33 @@ def _checked_domain(domain: Any) -> tuple[float, float, float, float]:
             f"corner within {MOST_AWAY:g} edges of the origin"
         )
     return x, y, z, length
+
+
+def parse_size(size: int | str | None) -> int | None:
+    """Bytes from a number or from text such as `800M`, `4G`, `2.5GiB`; None for None. Raises UsageError for anything
+    else."""
+    if size is None:
+        return None
+    units = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+    word = str(size).strip().upper().removesuffix("B")
+    number = word.rstrip("KMGTI")
+    try:
+        count = float(number) * units[word[len(number) :]]
+    except (ValueError, KeyError):
+        count = 0.0
+    if not 1 <= count < 2**60:
+        raise UsageError(f"--max-memory {size}: use a size like 800M or 4G")
+    return int(count)
+
+
+def _unit_for(max_error: float, unit: float | None, tolerance: float) -> float | None:
+    """The unit that makes the tolerance `max_error`. Raises UsageError if both are given, or for an impossible
+    length."""
+    if unit is not None:
+        raise UsageError("--max-error and --unit both set the unit; use one of them")
+    if not 0 < max_error < LENGTHS[1]:
+        raise UsageError(f"--max-error {max_error}: use a length above 0, in the mesh's units")
+    return max_error / tolerance if tolerance > 0 else None
 
 
 def depth_for_sheet(thickness: float, diagonal: float) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from functools import cache, partial
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 from sdfcli.backend import Backend, select_backend
 from sdfcli.backend.overflow import overflow
@@ -13,72 +14,78 @@ from sdfcli.backend.select import device_names
 from sdfcli.backend.timing import Stages
 from sdfcli.field.field import Field
 from sdfcli.field.from_octree import field_of
-from sdfcli.mesh.load import Loading
+from sdfcli.field.store import load
+from sdfcli.mesh.load import Loading, MeshSource
 from sdfcli.mesh.mesh import OF_DEVICE, Mesh
 from sdfcli.octree import OCTREES
 from sdfcli.octree.grown import Grown, Limits, Progress
-from sdfcli.params import BuildOptions, BuildParams, check_why
+from sdfcli.params import BuildKeywords, BuildOptions, BuildParams, check_why, parse_size
+from sdfcli.quality.estimate import memory_limit
+from sdfcli.quality.measure import Facts, Samples, ask, describe, draw_samples, measure
 from sdfcli.query.helper import DeviceHelper
 from sdfcli.query.warm_start import WarmStart
+from sdfcli.runtime.log import LOG
 from sdfcli.runtime.memory import memory_errors
 from sdfcli.runtime.schedule import Deferred, Schedule
 from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
 from sdfcli.spatial.query_pool import Helper, QueryPool
-from sdfcli.verify.estimate import memory_limit
-from sdfcli.verify.measure import Facts, Samples, ask, describe, draw_samples, measure
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Helpers = Callable[[Mesh], list[Helper]]
 """Creates helpers that compute a mesh's queries elsewhere; see spatial/query_pool.py."""
 
 
-@takes(BuildParams)
+@takes(BuildKeywords, BuildParams)
 def build(
-    source: Any,
+    source: MeshSource,
     *,
+    nearest: bool = False,
+    previous: Field | str | PathLike[str] | None = None,
+    why: bool = False,
     device: str = "auto",
     threads: int | None = None,
-    max_memory: int | None = None,
+    max_memory: int | str | None = None,
     progress: Progress | None = None,
-    previous: Field | None = None,
-    keep_nearest: bool = False,
-    why: bool = False,
-    hashed: bool = False,
-    helpers: Helpers | None = None,
-    **parameters: Any,
+    **parameters: Unpack[BuildKeywords],
 ) -> Field:
-    """Builds a signed distance field from a triangle mesh.
+    """Builds a signed distance field from a triangle mesh. Logs a warning if the field misses its tolerance, or if the
+    mesh is doubtful: its verdict, `field.info["verdict"]`.
 
     Args:
         source: a path, a `trimesh.Trimesh`, or a pair of arrays: vertices (v, 3) and faces (f, 3).
+        nearest: store each corner's nearest triangle, `Field.nearest`, for `previous`.
+        previous: a moving mesh's field for an earlier frame, or its path, built with `nearest`. If the triangle counts
+            are equal, its nearest triangles are the queries' first candidates. Does not affect the field. Implies
+            `nearest`.
+        why: store the cause of each leaf's parent's split, `Field.leaf_cause`; adaptive octrees only.
         device: `auto`, `cpu`, `cuda`, `cuda:N`, or `cuda:0,1`: the first device builds, the others compute a share of
             its queries. Does not affect the field.
         threads: number of CPU threads; default: all CPUs available to the process.
-        max_memory: maximum memory on the device, in bytes; default: most of the free memory. Larger octrees overflow to
-            scratch files (in the temporary folder), on a GPU to host memory. Does not affect the field.
-        progress: called with a short description when a stage begins.
-        previous: a moving mesh's field for an earlier frame, built with `keep_nearest`. If the triangle counts are
-            equal, its nearest triangles are the queries' first candidates. Does not affect the field.
-        keep_nearest: store each corner's nearest triangle, `Field.nearest`.
-        why: store the cause of each leaf's parent's split, `Field.leaf_cause`; adaptive octrees only.
-        hashed: compute the field's content hash, needed for its file, while the error is measured.
-        helpers: creates helpers that compute a share of the queries elsewhere; see spatial/query_pool.py.
+        max_memory: maximum memory on the device, in bytes or as text: `800M`, `4G`; default: most of the free memory.
+            Larger octrees overflow to scratch files (in the temporary folder), on a GPU to host memory. Does not affect
+            the field.
+        progress: called with a short description when a stage begins; default: they are logged, at DEBUG.
         parameters: the parameters of `BuildParams`, below.
 
     Raises:
-        InputError: the mesh cannot be read or used.
+        InputError: the mesh or `previous` cannot be read or used.
         UsageError: a parameter is out of range.
         DeviceError: the device or its software is missing.
         OutOfMemoryError: the build does not fit into `max_memory` or into memory.
     """
-    options = BuildOptions(device, threads, max_memory, keep_nearest, why, hashed)
-    return build_field(source, BuildParams(**parameters), options, progress, previous, helpers)
+    if not (previous is None or isinstance(previous, Field)):
+        previous = load(previous)
+    options = BuildOptions(device, threads, parse_size(max_memory), nearest or previous is not None, why)
+    return build_field(source, BuildParams.of(**parameters), options, progress or LOG.debug, previous)
 
 
 @memory_errors()
 @overflow()
 def build_field(
-    source: Any,
+    source: MeshSource,
     params: BuildParams,
     options: BuildOptions,
     progress: Progress | None = None,
@@ -116,6 +123,8 @@ def build_field(
             sharing += helpers(mesh) if helpers else []
             scene.query_pool = QueryPool(sharing) if sharing else None
         scene.warm_start = WarmStart.of(previous, scene) if previous else None
+        if previous and not scene.warm_start:
+            LOG.warning("the previous field is not used: its mesh has another triangle count")
         field = make_field(scene, params, options, facts, run, report)
         loading.release_source()
         return field
@@ -173,16 +182,33 @@ def make_field(
     field, arrived = field_of(grown, backend, mesh.domain, options.keep_nearest, all_memory)  # concurrent: downloads
     content = run.thread(lambda: field.content_sha256) if options.hashed else Deferred.known(None)  # concurrent
     progress("measuring the error")
-    with stages("measure", backend), field.at(backend):
+    with stages("measure", backend), field._at(backend):
         scene.restore_index(leaves, arrived)
         measured = measure(field, scene, exact.get(), params, grown)
     content.get()
     known = describe(scene, params, facts.health, exact.get().confidence, grown, measured)
+    _warn(known, params)
     statistics = {"device": backend.name, "previous": scene.warm_start is not None, "notes": facts.notes}
     statistics |= {"queries": grown.queries, "working_bytes": grown.working_bytes}
-    info = Deferred(partial(_info, known, facts.sha256, field.deferred("leaf_level")))
-    field.defer(info=info, run=Deferred(lambda: {**statistics, "seconds": stages.seconds()}))
+    info = Deferred(partial(_info, known, facts.sha256, field._later("leaf_level")))
+    field._defer(info=info, run=Deferred(lambda: {**statistics, "seconds": stages.seconds()}))
     return field
+
+
+def _warn(known: dict[str, Any], params: BuildParams) -> None:
+    """Logs warnings about a field. known: from `describe`."""
+    if known["sign"] == "none" and params.sign != "none":
+        LOG.warning("distances without signs: %s", known["sign_reason"])
+    elif known["verdict"] == "doubtful":
+        certain, lost = known["sign_confidence"] or 0.0, known["sheets"]["lost"] or 0.0
+        LOG.warning(
+            "the mesh is doubtful: its inside is certain at %.1f %% of the points near the surface; walls or gaps are "
+            "lost at %.1f %% of the surface",
+            100 * certain,
+            100 * lost,
+        )
+    if known["error_limit"] and params.octree == "adaptive":
+        LOG.warning("the error, %.3g, exceeds the tolerance, %.3g", known["max_error"], params.tolerance)
 
 
 @memory_errors()

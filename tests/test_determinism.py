@@ -172,7 +172,7 @@ from sdfcli.backend.cpu import CpuBackend
 corners = np.eye(3), [[0, 1, 2]]
 field = sdfcli.build(corners, depth=4, device="cpu", threads=3)
 points = np.random.default_rng(0).random((100_000, 3))
-with field.at(CpuBackend(3)):
+with field._at(CpuBackend(3)):
     expected = field.sample(points).tobytes()
 """
 """The start of programs whose threads and children are better not those of the tests."""
@@ -185,7 +185,7 @@ def ask():
     for _ in range(20):
         if field.sample(points).tobytes() != expected:
             wrong.append(1)
-with field.at(CpuBackend(3)):
+with field._at(CpuBackend(3)):
     threads = [threading.Thread(target=ask) for _ in range(5)]
     for thread in threads: thread.start()
     for thread in threads: thread.join()
@@ -200,7 +200,7 @@ def test_threads_of_a_forked_process() -> None:
 child = os.fork()
 if not child:
     before = len(os.listdir("/proc/self/task"))
-    with field.at(CpuBackend(3)):
+    with field._at(CpuBackend(3)):
         same = field.sample(points).tobytes() == expected
     same = same and sdfcli.build(corners, depth=4, device="cpu").content_sha256 == field.content_sha256
     os._exit(0 if same and before == 1 < len(os.listdir("/proc/self/task")) else 1)

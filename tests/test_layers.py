@@ -28,7 +28,7 @@ LAYERS = [
     "octree",
     "field",
     "query",
-    "verify",
+    "quality",
     "extract",
     "export pictures",
     "pipeline",
@@ -39,6 +39,8 @@ LAYERS = [
     "apps/bench",
 ]
 ENTRIES = {"__init__", "__main__", "_version", "start"}
+METHODS = {("field/field.py", "export"), ("field/field.py", "pictures")}
+"""Methods of Field that call layers above: its export and its picture in notebooks. They import them when called."""
 APPS = "apps"
 """What is above the core; each of its folders is a layer."""
 
@@ -82,6 +84,8 @@ def test_imports_point_downwards() -> None:
             continue
         for other in imported(ast.parse(path.read_text())):
             found += 1
+            if (path.relative_to(PACKAGE).as_posix(), other) in METHODS:
+                continue
             assert other == folder or layer_of(other) < layer_of(folder), (path, other)
     assert found > 50
 

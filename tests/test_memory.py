@@ -18,8 +18,8 @@ import sdfcli
 import shapes
 from sdfcli import pipeline
 from sdfcli.backend import Backend
-from sdfcli.verify.estimate import estimate
-from sdfcli.verify.measure import ask, draw_samples
+from sdfcli.quality.estimate import estimate
+from sdfcli.quality.measure import ask, draw_samples
 
 if TYPE_CHECKING:
     from sdfcli.backend.cuda import CudaBackend
@@ -53,7 +53,7 @@ def test_builds_with_warps(warps: Backend, shape: str, sign: str, octree: str, m
 def test_other_queries_with_warps(warps: Backend, octree: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "draw_samples", partial(draw_samples, points=300))
     parameters: dict[str, Any] = {"octree": octree, "depth": 4, "tolerance": 1e-2}
-    plain = sdfcli.build(BALL, device="cpu", keep_nearest=True, **parameters)
+    plain = sdfcli.build(BALL, device="cpu", nearest=True, **parameters)
     monkeypatch.setattr(pipeline, "select_backend", lambda *_: warps)
     for more in ({"query": "soa"}, {"query": "baseline"}, {"previous": plain}):
         found = sdfcli.build(BALL, **parameters, **more)

@@ -14,10 +14,10 @@ import sdfcli
 from sdfcli.apps.bench.points import make_points
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.mesh.load import load_mesh
+from sdfcli.quality.accuracy import errors, on_surface, sample_points
+from sdfcli.quality.reference import ExactReference
 from sdfcli.query.contacts import VERDICTS, contacts
 from sdfcli.query.sphere_tree import SphereTree
-from sdfcli.verify.accuracy import errors, on_surface, sample_points
-from sdfcli.verify.reference import ExactReference
 from surfaces import check_closed, volume
 
 RealMesh = Callable[[str], Path]

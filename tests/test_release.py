@@ -82,3 +82,15 @@ def test_registries_have_no_address() -> None:
     for path in [*files, *ROOT.glob("tools/*"), ROOT / "conda/recipe.yaml", ROOT / ".ci/run"]:
         if path.is_file():
             assert not re.search(r"pypi\.org|pythonhosted\.org|anaconda\.org", path.read_text()), path
+
+
+def test_where_to_get_it() -> None:
+    """Before the first release no page installs a published package, and one says how it is had instead."""
+    released = "There has been no release yet" not in (ROOT / "CHANGELOG.md").read_text()
+    assert ("Nothing has been released yet" in (ROOT / "docs/start/install.md").read_text()) != released
+    if not released:
+        for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md")):
+            published = re.search(
+                r"install (-\S+ )*['\"]?sdfcli(==\S+)?['\"]?(?![\w\[/-])|rev: v\d|sdfcli@v\d", path.read_text()
+            )
+            assert not published, (path, published)

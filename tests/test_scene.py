@@ -73,7 +73,7 @@ def test_the_index_is_made_again_for_a_measurement_where_there_is_room(warps: Ba
             assert (type(scene.reference) is radix) == (not again)
             distance, slot = scene.reference.nearest(warps.from_host(POINTS))
             assert [warps.to_host(each).tobytes() for each in (distance, slot)] == expected[:2]
-        exact = MeshDistance.of(scene)
+        exact = MeshDistance._of(scene)
         assert np.array_equal(exact.signed_distance(POINTS), plain_distances())
         assert type(scene.reference) is radix
         assert np.array_equal(exact.signed_distance(POINTS), plain_distances())

@@ -1,4 +1,5 @@
-"""Build backend of pyproject.toml: scikit-build-core, with the ziglang package as compiler where none is installed.
+"""Build backend of pyproject.toml: scikit-build-core, with the ziglang package as compiler where none is installed, and
+GPU kernels compiled for this machine's GPUs, so that a first run compiles nothing.
 
 Not for `pip install -e`, which recompiles after edits without this file.
 """
@@ -16,6 +17,8 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import cubins
+from nvrtc import CompileError
 from scikit_build_core import build as core
 from scikit_build_core.build import (
     build_editable,
@@ -35,6 +38,9 @@ __all__ = [
 
 ZIG = "ziglang>=0.15"
 """Clang with the C library and headers of every system: a package of 80 to 100 MB."""
+
+NVRTC = "nvidia-cuda-nvrtc-cu12>=12.9"
+"""NVIDIA's compiler, a package of 90 MB; every driver from CUDA 12.0 on loads its output."""
 
 COMPILERS = ("c++", "g++", "clang++")
 """Names that CMake searches on PATH where CXX is unset."""
@@ -86,13 +92,20 @@ def zig(target: str, *flags: str) -> Iterator[None]:
 
 
 def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
-    """Build requirements, including ziglang where there is no compiler."""
-    return [*core.get_requires_for_build_wheel(config_settings), *[ZIG] * needs_zig()]
+    """Build requirements, including ziglang where there is no compiler, and NVRTC where there are GPUs."""
+    more = [ZIG] * needs_zig() + [NVRTC] * bool(cubins.local_architectures())
+    return [*core.get_requires_for_build_wheel(config_settings), *more]
 
 
 def build_wheel(
     wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
     """Builds a wheel and returns its file name."""
-    with zig(target() or "") if needs_zig() else nullcontext():
-        return core.build_wheel(wheel_directory, config_settings, metadata_directory)
+    settings = dict(config_settings or {})
+    with zig(target() or "") if needs_zig() else nullcontext(), tempfile.TemporaryDirectory() as folder:
+        try:
+            if cubins.compile_ahead(Path(folder), cubins.local_architectures()):
+                settings["cmake.define.SDFCLI_CUBINS"] = folder
+        except (FileNotFoundError, CompileError) as error:
+            print(f"GPU kernels are compiled on first use, not now: {error}")
+        return core.build_wheel(wheel_directory, settings, metadata_directory)

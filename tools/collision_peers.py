@@ -30,9 +30,9 @@ import sdfcli
 from sdfcli.field.field import Field
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
+from sdfcli.quality.accuracy import on_surface
 from sdfcli.query.contacts import VERDICTS, Contacts, contacts
 from sdfcli.query.sphere_tree import SphereTree
-from sdfcli.verify.accuracy import on_surface
 
 NEAR = 0.01
 """Maximum displacement of `touching` poses from first contact, in diagonals of the fixed mesh."""

@@ -25,8 +25,8 @@ import sdfcli
 from sdfcli.backend import select_backend
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.verify.accuracy import on_surface
-from sdfcli.verify.reference import ExactReference
+from sdfcli.quality.accuracy import on_surface
+from sdfcli.quality.reference import ExactReference
 
 NOISE, AROUND, ON_SURFACE = 0.005, 0.05, 1e-6
 

@@ -76,7 +76,7 @@ def whole_files() -> dict[str, tuple[str, bytes]]:
         "poses": ("npy", whole_poses()),
     }
     with tempfile.TemporaryDirectory() as folder:
-        small = {"device": "cpu", "depth": 2, "tolerance": 0.05, "keep_nearest": True, "why": True}
+        small = {"device": "cpu", "depth": 2, "tolerance": 0.05, "nearest": True, "why": True}
         files["field"] = ("h5", sdfcli.build(cube(), **small).save(Path(folder, "field.h5")).read_bytes())
         files["field-parts"] = files["field-chunks"] = files["field"]
         files["sequence"] = ("h5", whole_sequence(Path(folder, "sequence.h5")).read_bytes())

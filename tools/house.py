@@ -16,7 +16,7 @@ LAYERS = [  # high to low
     [("pipeline", "the whole build on one screen")],
     [("export", "files for other programs"), ("pictures", "render, slice")],
     [("extract", "surfaces, the scan over devices")],
-    [("verify", "measured errors, the float64 reference, estimates, check")],
+    [("quality", "checks of meshes, estimates, measured errors, the float64 reference")],
     [("query", "distances of meshes, neighbours, contacts")],
     [("field", "the finished field: sampling, quantising, HDF5")],
     [("octree", "where cells are split: by error (adaptive), by density")],

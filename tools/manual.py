@@ -6,13 +6,9 @@ sdfcli/man; the wheel installs them to share/man/man1. Pages have no date or ver
 
 from __future__ import annotations
 
-import inspect
 import re
-import typing
 from pathlib import Path
 from typing import Any
-
-from pages import value_name
 
 FOLDER = Path(__file__).resolve().parents[1] / "sdfcli" / "man"
 
@@ -81,12 +77,12 @@ def _head(name: str, summary: str) -> list[str]:
 
 def _options(command: Any) -> list[str]:
     """Options with values and defaults."""
-    lines, hints = [".SH OPTIONS"], typing.get_type_hints(inspect.unwrap(command.callback))
+    lines = [".SH OPTIONS"]
     for each in command.params:
         if each.hidden or not each.opts[0].startswith("-"):
             continue
         names = ", ".join(rf"\fB{_escaped(name)}\fR" for name in [*each.opts, *each.secondary_opts])
-        value = each.metavar or value_name(hints.get(each.name))
+        value = each.metavar
         shown = value and each.show_default and each.default is not None
         default = f" Default: {each.default}." if shown else ""
         lines += [

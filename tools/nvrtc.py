@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 ADDED_BY_CUPY = ("-ftz=true",)
@@ -16,12 +17,15 @@ class CompileError(Exception):
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The library of the nvidia-cuda-nvrtc wheel, part of the extra `test` on Linux.
+    """The library of the nvidia-cuda-nvrtc wheel, part of the extra `test` on Linux, or of an installed CUDA toolkit.
 
     Raises FileNotFoundError if missing.
     """
     found = [lib for folder in sys.path for lib in Path(folder, "nvidia").glob("**/libnvrtc.so*")]
     if not found:
+        for name in ("libnvrtc.so.13", "libnvrtc.so.12"):
+            with suppress(OSError):
+                return ctypes.CDLL(name)
         raise FileNotFoundError("no NVRTC: pip install '.[test]'")
     path = max(found)
     for builtins in path.parent.glob("libnvrtc-builtins.so*"):

@@ -10,9 +10,7 @@ shared by several.
 from __future__ import annotations
 
 import csv
-import inspect
 import re
-import typing
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +25,6 @@ LONG = 30  # maximum words of a listed measurement
 NUMBER = r"(\d+(?:,\d{3})*(?:\.\d+)?)"
 RATIO = re.compile(rf"(?<![\w.,]){NUMBER}(?: (?:ms|s|MB))? to {NUMBER}(?!\d|[.,]\d| times)|(?<![\w.,]){NUMBER}x")
 
-TYPES = {str: "TEXT", Path: "PATH", int: "INTEGER", float: "NUMBER"}
-
 
 def command(name: str) -> Any:
     """A command of sdfcli, from Typer."""
@@ -41,24 +37,18 @@ def command(name: str) -> Any:
 def options(name: str) -> str:
     """A command's arguments and options: a Markdown table."""
     made = command(name)
-    hints = typing.get_type_hints(inspect.unwrap(made.callback), include_extras=False)
     rows = []
     for each in made.params:
         if each.hidden:
             continue
         is_argument = not each.opts[0].startswith("-")
         names = [each.metavar] if is_argument else [*each.opts, *each.secondary_opts]
-        value = "" if is_argument else each.metavar or value_name(hints[each.name])
+        value = "" if is_argument else each.metavar or ""
         default = "required" if each.required else _code(_default(each))
         rows.append([_code(*names), _code(value), default, _cell(each.help)])
     rows.append([_code("--help", "-h"), "", "", "Show this message and exit."])
-    return markdown([["", "value", "default", ""], *rows])
-
-
-def value_name(hint: Any) -> str:
-    """A value's placeholder; empty for a flag."""
-    held = [each for each in (hint, *typing.get_args(hint)) if each in TYPES]
-    return TYPES[held[0]] if held else ""
+    table = markdown([["", "value", "default", ""], *rows])
+    return f'<div class="options" markdown>\n\n{table}\n\n</div>'
 
 
 def _default(parameter: Any) -> str:

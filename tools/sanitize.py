@@ -95,11 +95,11 @@ def work() -> None:
     from sdfcli.extract.scan import exclusive_scan_on_host
     from sdfcli.mesh.load import load_mesh
     from sdfcli.params import FORMS, OCTREES, SIGNS
+    from sdfcli.quality import measure
+    from sdfcli.quality.reference import ExactReference
     from sdfcli.sign.winding import WindingSigner
     from sdfcli.spatial.lattice import WindingLattice
     from sdfcli.spatial.shifted_sort import ShiftedSort
-    from sdfcli.verify import measure
-    from sdfcli.verify.reference import ExactReference
 
     used: set[str] = set()
     run, steps = CpuBackend.run, kernels_of_steps()
@@ -150,8 +150,8 @@ def work() -> None:
             index = sdfcli.MeshDistance(mesh, sign=sign, device="cpu", threads=THREADS)
             all_queries(index)
             index.signed_distance(points)
-            if isinstance(index.scene.signer, WindingSigner):
-                WindingLattice.of(index.scene.signer.index, None, None)
+            if isinstance(index._scene.signer, WindingSigner):
+                WindingLattice.of(index._scene.signer.index, None, None)
             index.closest(points)
             index.triangles_within(points, 0.1 * index.mesh.diagonal)
             for k in (8, 32):
@@ -159,7 +159,7 @@ def work() -> None:
                     index.nearest_triangles(points, k, form)
         small = {"device": "cpu", "threads": THREADS, "depth": 4, "octree": "bvh"}
         for query in "fast", "cct":  # the second uses the previous frame's triangles
-            sdfcli.build(mesh, previous=sdfcli.build(mesh, keep_nearest=True, **small), query=query, **small)
+            sdfcli.build(mesh, previous=sdfcli.build(mesh, nearest=True, **small), query=query, **small)
         exact = ExactReference(mesh.vertices, mesh.faces, CpuBackend(THREADS))
         exact.signed_distance(points)
         compare(mesh, 4, device="cpu", threads=THREADS, samples=300)
@@ -268,7 +268,7 @@ def all_queries(index: Any) -> None:
     from sdfcli.params import QUERIES
     from sdfcli.spatial.select import make_index
 
-    scene, at = index.scene, np.random.default_rng(2).random((1000, 3)).astype(np.float32)
+    scene, at = index._scene, np.random.default_rng(2).random((1000, 3)).astype(np.float32)
     for query in QUERIES:
         found = make_index(scene.backend, scene.order, query, scene.bvh)
         found.nearest(at)

@@ -22,12 +22,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
+import cubins
 import lief
 from build_backend import zig
 from scikit_build_core.build import build_wheel
 
 ROOT = Path(__file__).resolve().parents[1]
-MOST_BYTES = 4_000_000
+MOST_BYTES, MOST_GPU_BYTES = 4_000_000, 13_000_000
+"""Maximum size of a wheel, without and with GPU kernels compiled ahead."""
 
 
 class Platform(NamedTuple):
@@ -37,24 +39,28 @@ class Platform(NamedTuple):
     needs      pattern of system libraries that the library may need
     suffix     library suffix
     libc       the C library's file name, where Zig calls it libc.so
+    gpu        whether CuPy has wheels for it
     """
 
     target: str
     needs: str
     suffix: str = ".so"
     libc: str = ""
+    gpu: bool = False
 
 
 GLIBC = r"lib(c|m|pthread)\.so\.\d|ld-linux-.*"
 MUSL = r"libc\.musl-\w+\.so\.1"
 PLATFORMS = {
-    "manylinux_2_28_x86_64": Platform("x86_64-linux-gnu.2.28", GLIBC),
-    "manylinux_2_28_aarch64": Platform("aarch64-linux-gnu.2.28", GLIBC),
+    "manylinux_2_28_x86_64": Platform("x86_64-linux-gnu.2.28", GLIBC, gpu=True),
+    "manylinux_2_28_aarch64": Platform("aarch64-linux-gnu.2.28", GLIBC, gpu=True),
     "musllinux_1_2_x86_64": Platform("x86_64-linux-musl", MUSL, libc="libc.musl-x86_64.so.1"),
     "musllinux_1_2_aarch64": Platform("aarch64-linux-musl", MUSL, libc="libc.musl-aarch64.so.1"),
     "macosx_11_0_arm64": Platform("aarch64-macos.11.0", r"/usr/lib/libSystem\.B\.dylib"),
     "macosx_11_0_x86_64": Platform("x86_64-macos.11.0", r"/usr/lib/libSystem\.B\.dylib"),
-    "win_amd64": Platform("x86_64-windows-gnu", r"(?i)kernel32\.dll|ntdll\.dll|api-ms-win-crt-[\w-]+\.dll", ".dll"),
+    "win_amd64": Platform(
+        "x86_64-windows-gnu", r"(?i)kernel32\.dll|ntdll\.dll|api-ms-win-crt-[\w-]+\.dll", ".dll", gpu=True
+    ),
 }
 
 
@@ -62,13 +68,27 @@ def main() -> None:
     """Builds and checks the named wheels, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--platform", action="append", choices=PLATFORMS, metavar="NAME", help=", ".join(PLATFORMS))
+    parser.add_argument(
+        "--gpu",
+        nargs="*",
+        default=cubins.ARCHITECTURES,
+        metavar="ARCHITECTURE",
+        help=f"GPUs that kernels are compiled for, by default {' '.join(cubins.ARCHITECTURES)}",
+    )
     parser.add_argument("-o", "--output", type=Path, default=Path("dist"), metavar="DIR")
     options = parser.parse_args()
     output = options.output.resolve()
     output.mkdir(parents=True, exist_ok=True)
     os.chdir(ROOT)
-    for name in options.platform or PLATFORMS:
-        wheel = build(name, output)
+    with tempfile.TemporaryDirectory() as folder:
+        modules = cubins.compile_ahead(Path(folder), options.gpu)
+        build_all(options.platform or list(PLATFORMS), Path(folder) if modules else None, output)
+
+
+def build_all(names: list[str], compiled: Path | None, output: Path) -> None:
+    """Builds and checks wheels; exits at the first fault. compiled: GPU kernels compiled ahead."""
+    for name in names:
+        wheel = build(name, compiled if PLATFORMS[name].gpu else None, output)
         faults = list(check(wheel, name))
         print(
             f"{wheel.name}: {wheel.stat().st_size / 1e6:.2f} MB{''.join(f'; {fault}' for fault in faults)}", flush=True
@@ -77,8 +97,8 @@ def main() -> None:
             sys.exit(1)
 
 
-def build(name: str, output: Path) -> Path:
-    """Builds a platform's wheel and returns its path."""
+def build(name: str, compiled: Path | None, output: Path) -> Path:
+    """Builds a platform's wheel and returns its path. compiled: GPU kernels compiled ahead."""
     platform = PLATFORMS[name]
     with tempfile.TemporaryDirectory() as folder:
         sbom = Path(folder, "sdfcli.cdx.json")
@@ -91,6 +111,7 @@ def build(name: str, output: Path) -> Path:
             "CMAKE_SKIP_RPATH": "ON",
             "SDFCLI_SBOM": str(sbom),
             "SDFCLI_LIBC": platform.libc,
+            "SDFCLI_CUBINS": str(compiled or ""),
         }
         settings: dict[str, Any] = {f"cmake.define.{key}": value for key, value in defines.items()}
         settings |= {"wheel.reproducible": "true", "build-dir": str(Path(folder, "build"))}
@@ -135,8 +156,9 @@ def check(wheel: Path, name: str) -> list[str]:
         names = archive.namelist()
         [library] = [each for each in names if Path(each).name.startswith("libsdfcli_kernels")]
         content = archive.read(library)
-    if wheel.stat().st_size > MOST_BYTES:
-        faults.append(f"more than {MOST_BYTES:,} bytes")
+    most = MOST_GPU_BYTES if any(each.endswith(".cubin") for each in names) else MOST_BYTES
+    if wheel.stat().st_size > most:
+        faults.append(f"more than {most:,} bytes")
     if not wheel.name.endswith(f"-py3-none-{name}.whl") or not library.endswith(platform.suffix):
         faults.append(f"wrong name of the wheel or of {library}")
     if not any(each.endswith(".dist-info/sboms/sdfcli.cdx.json") for each in names):

@@ -1,4 +1,4 @@
-"""Kernel headers as text, and several joined into one without #includes of each other."""
+"""Kernel headers as text, and the sources of GPU modules: several headers joined. Needs no package."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"
+LAUNCH = "base/launch.h"
+
+COMPILER_OPTIONS = ("-std=c++20", "--fmad=false", "--device-as-default-execution-space")
+"""The last one is for lambdas without annotation, which NVRTC 12 refuses."""
+FLUSH_DENORMALS = "-ftz=true"
+"""Option added by CuPy."""
+OPTIONS = (*COMPILER_OPTIONS, FLUSH_DENORMALS)
 
 
 @functools.cache
@@ -46,3 +53,19 @@ def with_includes(name: str) -> list[str]:
 def joined(names: Iterable[str]) -> str:
     """The headers as one text."""
     return "".join(_parts(headers()[name])[1] for name in names)
+
+
+@functools.cache
+def kernel_sources() -> dict[str, str]:
+    """Module source by kernel: the header that defines it, after its includes. A command compiles only headers whose
+    kernels it runs, and an edited header changes only the modules that include it.
+
+    A single text, as CuPy's cache of compiled kernels does not follow #include.
+    """
+    sources = {}
+    for name, text in headers().items():
+        kernels = [declared.partition(",")[0] for declared in text.split("\nSDF_KERNEL(")[1:]]
+        if kernels:
+            *included, own = with_includes(name)
+            sources.update(dict.fromkeys(kernels, joined([*included, LAUNCH, own])))
+    return sources

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from sdfcli.backend.arguments import Array, C
@@ -70,19 +68,18 @@ class WarpBackend(Backend):
         self.run("sdf_level_order", WARP * runs, first=first, end=end, order=order, ends=ends, **counted)
         return order, ends
 
-    def compact(self, flags: Array, kinds: int = 1, first: int = 0, known: list[int] | None = None) -> list[Array]:
+    def compact(self, flags: Array, known: int | None = None) -> Array:
         xp, n = self.xp, len(flags)
         if 0 < n <= FEW:
-            places, last = xp.empty(n, np.uint32), xp.empty(3, np.uint32)
-            self.run("sdf_chosen", WARP, count=n, first=first, flag=flags, chosen=places, last=last)
-            return [places[start:end] for start, end in pairwise([0, *self.to_host(last[:kinds]).tolist()])]
+            chosen, last = xp.empty(n, np.uint32), xp.empty(1, np.uint32)
+            self.run("sdf_chosen", WARP, count=n, flag=flags, chosen=chosen, last=last)
+            return chosen[: int(self.to_host(last)[0])]
         if n == 0:
-            return [xp.empty(0, np.uint32) for _ in range(kinds)]
+            return xp.empty(0, np.uint32)
         runs, run = wide_runs(n)
-        counts, totals = xp.empty((3, runs), np.uint32), xp.zeros(3, np.uint32)
-        chosen = {"count": n, "run": run, "flag": flags, "counts": counts}
-        self.run("sdf_chosen_count", WARP * runs, totals=totals, **chosen)
-        found = [xp.empty(count, np.uint32) for count in known or self.to_host(totals[:kinds]).tolist()]
-        one, two, three = [*found, None, None][:3]
-        self.run("sdf_chosen_list", WARP * runs, first=first, one=one, two=two, three=three, **chosen)
-        return found
+        counts, total = xp.empty(runs, np.uint32), xp.zeros(1, np.uint32)
+        given = {"count": n, "run": run, "flag": flags, "counts": counts}
+        self.run("sdf_chosen_count", WARP * runs, total=total, **given)
+        chosen = xp.empty(int(self.to_host(total)[0]) if known is None else known, np.uint32)
+        self.run("sdf_chosen_list", WARP * runs, chosen=chosen, **given)
+        return chosen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -28,19 +29,21 @@ def find_jobs(
     recursive: bool,
     endings: tuple[str, ...] = ENDINGS,
 ) -> list[Job]:
-    """Finds the meshes among files and folders; `-` stands for the names in `listed`.
+    """Finds the meshes among files, folders and patterns; `-` stands for the names in `listed`.
 
     An output has its mesh's name with the first of `endings`, and is written to `output`, or to the current folder;
     with `recursive`, subfolders are preserved. For a single mesh named directly, `output` is the file to write, unless
     it is a folder or ends with a slash. A mesh named twice counts once.
 
-    Raises UsageError without meshes or for a folder without meshes, for an output name with another format's ending,
-    for several meshes with a single output name, and if two meshes would have the same output.
+
+    An output has its mesh's name with the first of `endings`, and is written to `output`, or to the current folder;
+    with `recursive`, subfolders are preserved. For a single mesh named directly, `output` is the file to write, unless
+    it is a folder or ends with a slash. A mesh named twice counts once.
+
+    Raises UsageError without meshes, for a folder without meshes, for an output name with another format's ending, for
+    several meshes with a single output name, and if two meshes would have the same output.
     """
-    words = [word for name in named for word in (listed if name == "-" else [name])]
-    found = [pair for word in words for pair in _meshes(word, recursive)]
-    if not found:
-        raise UsageError("no meshes given")
+    words, found = _found(named, listed, recursive)
     if output is None and len(found) == 1 and found[0][0].lower().endswith(ENDINGS):
         raise UsageError(f"{found[0][0]}: {IS_FIELD}")
     single = len(words) == 1 and "-" not in named and not os.path.isdir(words[0])
@@ -59,6 +62,28 @@ def find_jobs(
                 f"{first} and {mesh} would both be written to {target}; use different folders, or rename one of them"
             )
     return [Job(mesh, target) for target, mesh in jobs.items()]
+
+
+def find_meshes(named: Iterable[str], listed: Iterable[str], recursive: bool) -> list[str]:
+    """The meshes of `find_jobs` without outputs. Raises UsageError as it does, but for outputs."""
+    return list(dict.fromkeys(mesh for mesh, _ in _found(named, listed, recursive)[1]))
+
+
+def _found(named: Iterable[str], listed: Iterable[str], recursive: bool) -> tuple[list[str], list[tuple[str, Path]]]:
+    """Files and folders, and their meshes, each with its path in an output folder."""
+    words = [word for name in named for word in (listed if name == "-" else _matches(name))]
+    found = [pair for word in words for pair in _meshes(word, recursive)]
+    if not found:
+        raise UsageError("no meshes given")
+    return words, found
+
+
+def _matches(named: str) -> list[str]:
+    """A quoted pattern's sorted matches (`*`, `?`, `[...]`, `**` for folders); the name itself if it has none, as in a
+    shell."""
+    if not glob.has_magic(named) or is_remote(named) or os.path.lexists(named):
+        return [named]
+    return sorted(glob.glob(named, recursive=True)) or [named]
 
 
 def _target(output: str | None, place: Path) -> str:

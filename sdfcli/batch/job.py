@@ -11,23 +11,25 @@ from pathlib import Path
 
 from sdfcli.backend.overflow import overflow
 from sdfcli.backend.select import first_device
+from sdfcli.batch.check import check_for
 from sdfcli.batch.messages import Outcome, Settings, failure
 from sdfcli.batch.sampling import sample_into
-from sdfcli.errors import InputError, SdfError, UsageError
+from sdfcli.errors import CheckFailedError, InputError, SdfError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.schema import INFO, is_complete
 from sdfcli.field.store import load
 from sdfcli.mesh.load import load_placed
 from sdfcli.mesh.mesh import Mesh
+from sdfcli.params import VERDICTS
 from sdfcli.pipeline import Helpers, build_field
 from sdfcli.runtime import remote
 from sdfcli.runtime.memory import as_sdf_error
 
 
 def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:
-    """`build_into`; an exception becomes a failed outcome."""
+    """`build_into`, or `check_mesh`; an exception becomes a failed outcome."""
     try:
-        return build_into(mesh, output, settings)
+        return check_mesh(mesh, settings) if settings.check else build_into(mesh, output, settings)
     except Exception as error:
         return failure(mesh, output, as_sdf_error(error, mesh))
 
@@ -55,7 +57,31 @@ def build_into(
                 outcome = _build_here(source, Path(target), settings, progress, helpers)
         if remote.is_remote(output):
             progress("sending")
-    return {**outcome, "input": remote.shown(mesh), "output": remote.shown(output)}
+    named = {"input": remote.shown(mesh), "output": remote.shown(output)}
+    return {**outcome, **named, **_required(named["input"], outcome, settings.require)}
+
+
+def check_mesh(mesh: str, settings: Settings) -> Outcome:
+    """Checks a mesh. Raises the errors of `check_for`."""
+    with remote.local_input(mesh) as source:
+        report: Outcome = {**check_for(source, settings.params, settings)}
+    shown = remote.shown(mesh)
+    unit = {} if settings.params.unit is None else {"unit": settings.params.unit}
+    return {"input": shown, "status": "ok", **unit, **_required(shown, report, settings.require), **report}
+
+
+def _required(mesh: str, facts: Outcome, require: str | None) -> Outcome:
+    """Exit code, and `error` for a verdict worse than required or a missed tolerance."""
+    faults = []
+    if require is not None and VERDICTS.index(facts["verdict"]) > VERDICTS.index(require):
+        faults.append(f"{facts['verdict']}, worse than {require}")
+    if require is not None and facts.get("error_limit"):
+        unit = facts.get("unit") or facts["health"]["diagonal"]
+        far, allowed = (f"{facts[name] * unit:.4g}" for name in ("max_error", "tolerance"))
+        faults.append(f"the error {far} misses the tolerance {allowed}, in the mesh's units")
+    if not faults:
+        return {"exit_code": 0}
+    return {"exit_code": CheckFailedError.exit_code, "error": f"{mesh}: {'; '.join(faults)}"}
 
 
 def _build_here(

@@ -21,6 +21,8 @@ class Settings(BuildOptions):
                    unless `force` is set.
     picture        add a thumbnail to outcomes.
     samples        draw training samples with these parameters in place of building fields; `params` is then unused.
+    require        worst verdict with exit code 0, which also requires the tolerance; None: any.
+    check          check meshes, without fields.
     """
 
     hashed: bool = True
@@ -30,6 +32,8 @@ class Settings(BuildOptions):
     skip_existing: bool = False
     picture: bool = False
     samples: SampleParams | None = None
+    require: str | None = None
+    check: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The settings as JSON, for `of_json`."""
@@ -43,7 +47,8 @@ class Settings(BuildOptions):
 
 
 Outcome = dict[str, Any]
-"""input, output, status (`ok`, `skipped` or `failed`), exit_code; and `error`, or the output's facts."""
+"""input, output, status (`ok`, `skipped` or `failed`), exit_code; and `error`, or the facts of the output or mesh, with
+`error` if they fall short of `Settings.require`."""
 
 
 def failure(mesh: str, output: str | None, error: SdfError) -> Outcome:

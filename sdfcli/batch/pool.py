@@ -85,72 +85,87 @@ def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast:
     on_gpu = any(settings.device != "cpu" for settings in plan.settings)
     none: AbstractContextManager[dict[str, str]] = nullcontext({})
     with mps.service(plan.share) if on_gpu and plan.share > 1 else none as service:
-        yield from _build_all(jobs, plan, timeout, fail_fast, service)
+        yield from _Run(jobs, plan, timeout, fail_fast, service).outcomes()
 
 
-def _build_all(
-    jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast: bool, service: Mapping[str, str]
-) -> Iterator[Outcome]:
-    waiting = deque(jobs)
-    outcomes: queue.SimpleQueue[Outcome | None] = queue.SimpleQueue()
-    workers: list[Worker | None] = [None] * len(plan.settings)
-    changing, stopped = threading.Lock(), False
+class _Run:
+    """Workers that share a queue of jobs, each served by a thread."""
 
-    def stop() -> None:
-        nonlocal stopped
-        with changing:
-            stopped = True
-            waiting.clear()
+    def __init__(
+        self, jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast: bool, service: Mapping[str, str]
+    ) -> None:
+        self._waiting, self._plan, self._timeout, self._fail_fast = deque(jobs), plan, timeout, fail_fast
+        self._service = service
+        self._workers: list[Worker | None] = [None] * len(plan.settings)
+        self._done: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
+        self._changing, self._stopped = threading.Lock(), False
 
-    def again(job: Job) -> bool:
+    def outcomes(self) -> Iterator[Outcome]:
+        """Outcomes in order of completion."""
+        serving = len(self._workers)
+        for k in range(serving):
+            threading.Thread(target=self._serve, args=(k,), daemon=True).start()
+        try:
+            while serving:
+                done = self._done.get()
+                if isinstance(done, BaseException):
+                    raise done
+                if done is None:
+                    serving -= 1
+                else:
+                    yield done
+        finally:
+            self._stop()
+            end_all(filter(None, self._workers))
+
+    def _serve(self, k: int) -> None:
+        try:
+            while job := self._next():
+                outcome = self._build(k, job)
+                if outcome is None:
+                    continue
+                if self._fail_fast and outcome["exit_code"]:
+                    self._stop()
+                self._done.put(outcome)
+            with self._changing:
+                idle, self._workers[k] = self._workers[k], None
+            if idle:
+                idle.dismiss()
+            self._done.put(None)
+        except BaseException as error:  # raised in the thread that waits for outcomes
+            self._done.put(error)
+
+    def _next(self) -> Job | None:
+        with self._changing:
+            return self._waiting.popleft() if self._waiting else None
+
+    def _build(self, k: int, job: Job) -> Outcome | None:
+        """Outcome of a job by worker k; None if the job is queued again, or builds are stopped."""
+        with self._changing:
+            if self._stopped:
+                return None
+            try:
+                worker = self._workers[k]
+                if worker and worker.service != self._service:
+                    worker.dismiss()
+                    worker = None
+                if worker is None or not worker.alive:
+                    worker = self._workers[k] = Worker(self._plan.settings[k], self._plan.share, self._service)
+            except OSError as error:
+                return failure(*job, SdfError(f"{job.mesh}: no process can be started: {error}"))
+        outcome = worker.build(job, self._timeout)
+        return None if worker.service and outcome["exit_code"] in OF_SERVICE and self._again(job) else outcome
+
+    def _again(self, job: Job) -> bool:
         """Requeues a job, for a worker without the service: another process sharing the GPU may have caused its fault.
         Returns False once builds are stopped."""
-        nonlocal service
-        with changing:
-            if not stopped:
-                service = {}
-                waiting.appendleft(job)
-            return not stopped
+        with self._changing:
+            if not self._stopped:
+                self._service = {}
+                self._waiting.appendleft(job)
+            return not self._stopped
 
-    def serve(k: int) -> None:
-        while True:
-            with changing:
-                if not waiting:
-                    break
-                job = waiting.popleft()
-                try:
-                    worker = workers[k]
-                    if worker and worker.service != service:
-                        worker.dismiss()
-                        worker = None
-                    if worker is None or not worker.alive:
-                        worker = workers[k] = Worker(plan.settings[k], plan.share, service)
-                except OSError as error:
-                    worker = None
-                    outcome = failure(*job, SdfError(f"{job.mesh}: no process can be started: {error}"))
-            if worker:
-                outcome = worker.build(job, timeout)
-                if worker.service and outcome["exit_code"] in OF_SERVICE and again(job):
-                    continue
-            if fail_fast and outcome["exit_code"]:
-                stop()
-            outcomes.put(outcome)
-        with changing:
-            idle, workers[k] = workers[k], None
-        if idle:
-            idle.dismiss()
-        outcomes.put(None)
-
-    for k in range(len(workers)):
-        threading.Thread(target=serve, args=(k,), daemon=True).start()
-    try:
-        serving = len(workers)
-        while serving:
-            outcome = outcomes.get()
-            if outcome is None:
-                serving -= 1
-            else:
-                yield outcome
-    finally:
-        stop()
-        end_all(filter(None, workers))
+    def _stop(self) -> None:
+        with self._changing:
+            self._stopped = True
+            self._waiting.clear()

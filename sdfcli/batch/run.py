@@ -1,4 +1,4 @@
-"""Builds of one or many meshes, in this process, in others, or on a cluster."""
+"""Builds or checks of one or many meshes, in this process, in others, or on a cluster."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ Progress = Callable[[str], AbstractContextManager[Callable[[str], None]]]
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """Meshes to build with the same settings.
+    """Meshes to build, or check, with the same settings.
 
-    jobs       meshes, each with its output.
+    jobs       meshes, each with its output; "" for a check.
     settings   common settings.
-    output     output as named by the user. A single file's folder must exist; others are created.
     workers    process count; None: by cores, memory and devices.
     timeout    seconds per mesh; None: no limit.
     fail_fast  start no mesh after the first failure.
@@ -41,7 +40,6 @@ class BuildRequest:
 
     jobs: list[Job]
     settings: Settings
-    output: str | None = None
     workers: int | None = None
     timeout: float | None = None
     fail_fast: bool = False
@@ -68,17 +66,21 @@ def run(request: BuildRequest, progress: Progress) -> Iterator[Outcome]:
     `raises` is set.
     """
     outcomes = _here(request, progress) if request.here else _elsewhere(request)
-    _make_room(request)
+    if not request.settings.check:
+        _make_room(request)
     return outcomes
 
 
 def _here(request: BuildRequest, progress: Progress) -> Iterator[Outcome]:
-    from sdfcli.batch.job import build_into
+    from sdfcli.batch.job import build_into, check_mesh
 
     (job,) = request.jobs
     try:
         with progress(job.mesh) as update, _query_pool(request) as helpers:
-            outcome = build_into(job.mesh, job.output, request.settings, update, helpers)
+            if request.settings.check:
+                outcome = check_mesh(job.mesh, request.settings)
+            else:
+                outcome = build_into(job.mesh, job.output, request.settings, update, helpers)
     except SdfError as error:
         if request.raises:
             raise
@@ -135,9 +137,6 @@ def _make_room(request: BuildRequest) -> None:
     here = [job for job in request.jobs if not remote.is_remote(job.output)]
     for folder in {Path(job.output).parent: None for job in here}:
         try:
-            if [job.output for job in request.jobs] != [request.output]:
-                folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{folder}: cannot be created: {error.strerror}") from error
-        if not folder.is_dir():
-            raise UsageError(f"{folder}: no such folder")

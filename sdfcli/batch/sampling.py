@@ -22,10 +22,10 @@ from sdfcli.export.samples import Samples, draw
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import SampleParams
+from sdfcli.quality.check import confidence_of, verdict
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.memory import memory_errors
 from sdfcli.scene import Scene
-from sdfcli.verify.check import confidence_of, verdict
 
 FAULTS = OSError, ValueError, TypeError, KeyError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error
 """Exceptions from reading a file that is damaged, or not one of samples."""
@@ -76,7 +76,7 @@ def _sampled(name: str, mesh: Mesh, params: SampleParams, backend: Backend) -> t
     """A mesh's samples, and facts about them."""
     scene = Scene.of(mesh, params.sign, backend)
     try:
-        samples = draw(MeshDistance.of(scene), params)
+        samples = draw(MeshDistance._of(scene), params)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
     confidence, inside = confidence_of(scene), int(samples.inside.sum())

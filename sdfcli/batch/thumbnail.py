@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
-import io
+import warnings
 
+from sdfcli.errors import DrawingNote
 from sdfcli.field.field import Field
+from sdfcli.pictures.png import png
 from sdfcli.pictures.render import render
 
 SIZE = 96
@@ -13,9 +15,7 @@ SIZE = 96
 
 def thumbnail(field: Field, device: str, threads: int | None) -> str:
     """PNG image of the surface, in base64. Raises InputError without a surface."""
-    from PIL import Image
-
-    file = io.BytesIO()
-    picture = render(field, width=SIZE, height=SIZE, device=device, threads=threads)
-    Image.fromarray(picture).save(file, "PNG")
-    return base64.b64encode(file.getvalue()).decode()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DrawingNote)
+        picture = render(field, width=SIZE, height=SIZE, device=device, threads=threads)
+    return base64.b64encode(png(picture)).decode()

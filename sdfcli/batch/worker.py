@@ -25,7 +25,7 @@ def _start(request: Any) -> Handler:
     from sdfcli.batch.job import outcome_of
     from sdfcli.batch.messages import Settings
     from sdfcli.errors import SdfError
-    from sdfcli.verify.estimate import memory_limit
+    from sdfcli.quality.estimate import memory_limit
 
     settings, share = Settings.of_json(request["settings"]), request["share"]
     with contextlib.suppress(SdfError):  # a missing device is reported for every mesh

@@ -9,19 +9,41 @@ import os
 import re
 import sys
 import warnings
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sdfcli import __version__, startup
-from sdfcli.cli.output import lost_output, print_error, print_traceback, say, standard_output
+from sdfcli.cli import help as layout
+from sdfcli.cli.output import (
+    error_line,
+    lost_output,
+    print_error,
+    print_json,
+    print_traceback,
+    printed,
+    say,
+    standard_output,
+)
 from sdfcli.cli.registry import BUILT_IN, COMMANDS, Entry, plugins, sub_commands
-from sdfcli.errors import EXIT_CODES, INTERRUPTED, DeviceError, ReadingNote, SdfError
+from sdfcli.errors import (
+    EXIT_CODES,
+    INTERRUPTED,
+    CheckFailedError,
+    DeviceError,
+    DrawingNote,
+    ReadingNote,
+    SdfError,
+    UsageError,
+)
 from sdfcli.runtime import interrupts, memory
 from sdfcli.startup import driver
 
-HELP = {"help_option_names": ["-h", "--help"]}
+HELP = {"help_option_names": ["-h", "--help"], "max_content_width": layout.WIDTH}
+
+RECORDS = "sdfcli.records"
+"""Key in a context's `meta`, if the command prints JSON: record count before it."""
 
 
 class Command(TyperCommand):
@@ -32,6 +54,25 @@ class Command(TyperCommand):
         with standard_output():
             return super().make_context(*args, **kwargs)
         raise typer.Exit
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Usage after the command's name."""
+        return layout.usage(self, ctx)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes arguments and options."""
+        layout.write_options(self, ctx, formatter)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Writes the example on one line, to be copied."""
+        if self.epilog:
+            formatter.write(f"\n  {self.epilog}\n")
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command. With --json, stores the record count before it, for errors."""
+        if ctx.params.get("json"):
+            ctx.meta[RECORDS] = printed()
+        return super().invoke(ctx)
 
 
 class Lazy(Command):
@@ -75,9 +116,14 @@ def _made(name: str, target: Any) -> Any:
     text = inspect.cleandoc(target.__doc__ or "")
     words, _, last = text.rpartition("\n\n")
     text, example = (words, last) if last.startswith("Example:") else (text, None)  # printed after the options
-    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     alone.command(name, cls=Command, help=text, epilog=example, context_settings=HELP)(target)
-    return typer.main.get_command(alone)
+    made = typer.main.get_command(alone)
+    hints = get_type_hints(inspect.unwrap(target))
+    for each in made.params:
+        if each.param_type_name == "option":
+            each.metavar = each.metavar or layout.value_name(hints.get(each.name)) or None
+    return made
 
 
 class Commands(TyperGroup):
@@ -112,6 +158,16 @@ class Commands(TyperGroup):
         """The package that adds a command; empty if built in."""
         command = self.commands.get(name or "")
         return (command.entry.package or "") if isinstance(command, Lazy) else ""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes options, then commands under their headings, with their whole descriptions."""
+        layout.write_options(self, ctx, formatter)
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            panels.setdefault(command.rich_help_panel or "Commands", []).append((name, command.help or ""))
+        for title, rows in panels.items():
+            layout.write_section(formatter, title, rows)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Prints the help, and other packages' refused commands on standard error."""
@@ -170,7 +226,9 @@ class Commands(TyperGroup):
             else:
                 message = fault.format_message()
                 command = getattr(getattr(fault, "ctx", None), "command_path", "sdfcli")
-                _complain(f"{message[:1].lower()}{message[1:].rstrip('.')} (see {command} --help)")
+                said = UsageError(f"{message[:1].lower()}{message[1:].rstrip('.')} (see {command} --help)")
+                words = [*(options.get("args") or (arguments or [sys.argv])[0])]
+                _fail(said, "--json" in words)
             code = fault.exit_code
         sys.exit(code or lost_output())
 
@@ -195,7 +253,20 @@ class Commands(TyperGroup):
             known = memory.as_sdf_error(error, self._author(ctx.invoked_subcommand))
             if known is not error and type(known) is SdfError:
                 known = SdfError(f"{known} (--debug shows where)")
-            raise typer.Exit(print_error(known)) from None
+            told = isinstance(known, CheckFailedError) and printed() > ctx.meta.get(RECORDS, 0)  # by its results
+            raise typer.Exit(_fail(known, RECORDS in ctx.meta and not told)) from None
+
+
+def _fail(error: SdfError, json: bool) -> int:
+    """Reports a command's error on standard error, and with --json on standard output; returns the exit
+    code."""
+    code = print_error(error)
+    if json:
+        from sdfcli.cli.records import Failed
+
+        with contextlib.suppress(SdfError):  # standard output fails, too
+            print_json(Failed(error=error_line(error), exit_code=code))
+    return code
 
 
 def _interrupted() -> typer.Exit:
@@ -218,6 +289,7 @@ app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     epilog=f"Exit codes: {'; '.join(f'{code} {meaning}' for code, meaning in EXIT_CODES.items())}.",
     context_settings=HELP,
 )
@@ -250,7 +322,7 @@ def _open_streams() -> None:
 
 
 def _show_notes() -> None:
-    """Prints notes of mesh readers and their libraries on standard error, unless -q is given."""
+    """Prints notes of mesh readers, their libraries, and pictures on standard error, unless -q is given."""
     shown = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
@@ -258,7 +330,7 @@ def _show_notes() -> None:
         from sdfcli.runtime.remote import known_as
 
         read = file_that_is_read()
-        if not issubclass(category, ReadingNote):
+        if not issubclass(category, ReadingNote | DrawingNote):
             if read is None:
                 return shown(message, category, *place, **more)
             keep(str(message))

@@ -30,12 +30,12 @@ from sdfcli.cli.build_options import (
     MaxError,
     MaxMemory,
     Octree,
+    Require,
     Thin,
     Tolerance,
     Unit,
+    check_require,
     memory_limit,
-    parse_domain,
-    unit_for,
 )
 from sdfcli.cli.outcomes import FailedBuild, Style
 from sdfcli.cli.output import human_bytes, print_error, print_json, print_table
@@ -47,20 +47,37 @@ from sdfcli.startup import driver
 if TYPE_CHECKING:
     from sdfcli.batch.inputs import Job
     from sdfcli.batch.messages import Settings
-    from sdfcli.verify.estimate import Estimate
+    from sdfcli.quality.estimate import Estimate
 
 Output = Annotated[
     str | None,
-    typer.Option("--output", "-o", help="Output file, folder for several meshes, or s3:// URL; NAME.h5 by default."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Output file, folder for several meshes, or s3:// URL; NAME.h5 by default.",
+    ),
 ]
-Nearest = Annotated[bool, typer.Option("--nearest", help="Store each corner's nearest triangle, for --previous.")]
+Nearest = Annotated[
+    bool,
+    typer.Option(
+        "--nearest", help="Store each corner's nearest triangle, for --previous.", rich_help_panel=options.ADVANCED
+    ),
+]
 Why = Annotated[
     bool,
-    typer.Option("--why", help="Store why each leaf's parent was split, for `info --why` and `slice --why`."),
+    typer.Option(
+        "--why",
+        help="Store why each leaf's parent was split, for `info --why` and `slice --why`.",
+        rich_help_panel=options.ADVANCED,
+    ),
 ]
 Previous = Annotated[
     Path | None,
-    typer.Option(help="Previous frame's field, built with --nearest, for a warm start. Implies --nearest."),
+    typer.Option(
+        help="Previous frame's field, built with --nearest, for a warm start. Implies --nearest.",
+        rich_help_panel=options.ADVANCED,
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate leaves, time, memory and file size; write nothing.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print seconds per stage.")]
@@ -81,34 +98,35 @@ class EstimatedBuild(Line, title="build --dry-run", shared="input leaves seconds
 def build(
     meshes: Meshes,
     output: Output = None,
-    recursive: Recursive = False,
-    octree: Octree = BuildParams.octree,
-    depth: Depth = BuildParams.depth,
     tolerance: Tolerance = BuildParams.tolerance,
-    band: Band = BuildParams.band,
-    thin: Thin = BuildParams.thin,
-    sign: options.Sign = BuildParams.sign,
-    query: options.Query = BuildParams.query,
-    domain: Domain = None,
-    unit: Unit = None,
     max_error: MaxError = None,
-    nearest: Nearest = False,
-    previous: Previous = None,
-    why: Why = False,
-    device: options.Devices = "auto",
-    threads: options.Threads = None,
-    max_memory: MaxMemory = None,
-    jobs: Jobs = None,
-    fail_fast: FailFast = False,
-    skip_existing: SkipExisting = False,
-    timeout: Timeout = None,
-    report: Report = None,
-    scheduler: Scheduler = None,
+    sign: options.Sign = BuildParams.sign,
+    require: Require = None,
     dry_run: DryRun = False,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: Verbose = False,
+    recursive: Recursive = False,
+    jobs: Jobs = None,
+    skip_existing: SkipExisting = False,
+    fail_fast: FailFast = False,
+    timeout: Timeout = None,
+    report: Report = None,
+    scheduler: Scheduler = None,
+    depth: Depth = BuildParams.depth,
+    thin: Thin = BuildParams.thin,
+    band: Band = BuildParams.band,
+    unit: Unit = None,
+    device: options.Devices = "auto",
+    threads: options.Threads = None,
+    max_memory: MaxMemory = None,
+    domain: Domain = None,
+    octree: Octree = BuildParams.octree,
+    query: options.Query = BuildParams.query,
+    why: Why = False,
+    nearest: Nearest = False,
+    previous: Previous = None,
 ) -> None:
     """Build adaptive signed distance fields (HDF5) from meshes.
 
@@ -119,9 +137,20 @@ def build(
     from sdfcli.batch.messages import Settings
     from sdfcli.batch.run import BuildRequest
 
+    check_require(require)
     most = memory_limit(max_memory)
-    unit = unit_for(unit, max_error, tolerance)
-    params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
+    params = BuildParams.of(
+        octree=octree,
+        depth=depth,
+        tolerance=tolerance,
+        band=band,
+        thin=thin,
+        sign=sign,
+        query=query,
+        domain=domain,
+        unit=unit,
+        max_error=max_error,
+    )
     if why:
         check_why(octree)
     check_jobs(jobs, scheduler)
@@ -138,12 +167,13 @@ def build(
         force=force,
         skip_existing=skip_existing,
         picture=report is not None,
+        require=require,
     )
     if dry_run:
         code = _estimate_all(found, settings, json)
     else:
         raises = not json and report is None
-        request = BuildRequest(found, settings, output, jobs, timeout, fail_fast, scheduler, raises)
+        request = BuildRequest(found, settings, jobs, timeout, fail_fast, scheduler, raises)
         code = run_all(request, Style(json, quiet, verbose), report)
     if code:
         raise typer.Exit(code)
@@ -163,8 +193,8 @@ def _estimate_all(jobs: list[Job], settings: Settings, json: bool) -> int:
 
 def _estimate_one(mesh: str, settings: Settings, json: bool, raises: bool) -> int:
     from sdfcli.batch.messages import failure
+    from sdfcli.quality.estimate import estimate_of
     from sdfcli.runtime.remote import local_input, shown
-    from sdfcli.verify.estimate import estimate_of
 
     try:
         with local_input(mesh) as source:

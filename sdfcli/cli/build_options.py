@@ -1,29 +1,45 @@
-"""Options shared by `sdfcli build` and `sdfcli sequence`: build parameters, lengths and memory."""
+"""Options shared by `sdfcli build`, `check` and `sequence`: build parameters, lengths, memory, verdicts."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from sdfcli.cli.options import words
+from sdfcli.cli.options import ADVANCED, DEVICE, words
 from sdfcli.errors import UsageError
-from sdfcli.params import DEFAULT_DEPTH, LENGTHS, OCTREES, THIN
+from sdfcli.params import DEFAULT_DEPTH, OCTREES, THIN, VERDICTS, parse_size
 from sdfcli.runtime import memory
 
-Octree = Annotated[str, typer.Option(**words(*OCTREES), help="Refinement criterion: field error, or triangle density.")]
+ACCURACY = "Accuracy"
+"""Help panel."""
+
+BARS = VERDICTS[:-1]
+"""Verdicts for --require."""
+
+Octree = Annotated[
+    str,
+    typer.Option(
+        **words(*OCTREES),
+        help="Refinement criterion: field error, or triangle density.",
+        rich_help_panel=ADVANCED,
+    ),
+]
 Depth = Annotated[
     int | None,
     typer.Option(
         help=f"Maximum octree level; {DEFAULT_DEPTH} by default, more if a tolerance below 6e-4 needs it.",
         show_default=False,
+        rich_help_panel=ACCURACY,
     ),
 ]
 Tolerance = Annotated[float, typer.Option(help="Maximum field error, as a fraction of the bounding box's diagonal.")]
 Band = Annotated[
     float,
     typer.Option(
-        help="Distance from the surface, as a fraction of the diagonal, beyond which the tolerance grows with distance."
+        help="Distance from the surface, as a fraction of the diagonal, beyond which the tolerance grows with "
+        "distance.",
+        rich_help_panel=ACCURACY,
     ),
 ]
 Thin = Annotated[
@@ -33,6 +49,7 @@ Thin = Annotated[
         help="Minimum thickness of resolved walls and gaps, as a fraction of the diagonal; "
         f"{THIN:g} tolerances by default, 0 for no such refinement.",
         show_default=False,
+        rich_help_panel=ACCURACY,
     ),
 ]
 Domain = Annotated[
@@ -42,6 +59,7 @@ Domain = Annotated[
         help="Field domain, a cube: lower corner and edge, in the mesh's units; padded around the mesh by default. "
         "Fields with the same domain share a lattice.",
         show_default=False,
+        rich_help_panel=ADVANCED,
     ),
 ]
 Unit = Annotated[
@@ -50,6 +68,7 @@ Unit = Annotated[
         metavar="LENGTH",
         help="Length to which --tolerance, --band and --thin are relative; the mesh's diagonal by default.",
         show_default=False,
+        rich_help_panel=ACCURACY,
     ),
 ]
 MaxError = Annotated[
@@ -62,32 +81,32 @@ MaxError = Annotated[
 ]
 MaxMemory = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", help="Memory limit, such as 800M or 4G; 90 % of free memory by default."),
+    typer.Option(
+        metavar="SIZE",
+        help="Memory limit, such as 800M or 4G; 90 % of free memory by default.",
+        rich_help_panel=DEVICE,
+    ),
+]
+Require = Annotated[
+    str | None,
+    typer.Option(
+        "--require",
+        **words(*BARS),
+        help="Worst verdict for exit code 0; a worse one, or a missed tolerance, has exit code 6.",
+        show_default=False,
+    ),
 ]
 
 
-def parse_domain(domain: str | None) -> Any:
-    """Splits --domain into numbers; BuildParams checks them."""
-    return domain if domain is None else domain.split(",")
-
-
-def unit_for(unit: float | None, max_error: float | None, tolerance: float) -> float | None:
-    """The unit from --unit or --max-error. Raises UsageError if both are given, or for an impossible length."""
-    if max_error is None:
-        return unit
-    if unit is not None:
-        raise UsageError("--max-error and --unit both set the unit; use one of them")
-    if not 0 < max_error < LENGTHS[1]:
-        raise UsageError(f"--max-error {max_error}: use a length above 0, in the mesh's units")
-    return max_error / tolerance if tolerance > 0 else None
+def check_require(require: str | None) -> None:
+    """Raises UsageError unless `require` is None or in BARS."""
+    if require is not None and require not in BARS:
+        raise UsageError(f"--require {require}: use {', '.join(BARS)}")
 
 
 def memory_limit(size: str | None) -> int | None:
     """Parses --max-memory into bytes, and sets it as this process's limit; None if not given."""
-    if size is None:
-        return None
-    from sdfcli.verify.estimate import parse_size
-
     limit = parse_size(size)
-    memory.bound(limit)
+    if limit is not None:
+        memory.bound(limit)
     return limit

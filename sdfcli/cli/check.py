@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.output import print_error, print_json, print_table
+from sdfcli.cli.batch_options import Jobs, Meshes, Recursive, Report, listed_names
+from sdfcli.cli.build_options import (
+    Band,
+    Depth,
+    MaxError,
+    Require,
+    Thin,
+    Tolerance,
+    Unit,
+    check_require,
+)
+from sdfcli.cli.outcomes import counts, unit_of
+from sdfcli.cli.output import print_json, print_lines, print_table, progress, say
 from sdfcli.cli.records import Count, Json, Line, Rule, Vector, keyed, one_of, stored
-from sdfcli.cli.wording import sheets_text, verdict_text
-from sdfcli.errors import CheckFailedError, InputError, UsageError
+from sdfcli.cli.wording import health_text, lengths_of, sheets_text, verdict_text
+from sdfcli.errors import EXIT_CODES, CheckFailedError, InputError
 from sdfcli.params import VERDICTS, BuildParams
 
-BARS = VERDICTS[:-1]
+if TYPE_CHECKING:
+    from sdfcli.batch.messages import Outcome
 
 
 def _thin() -> Rule:
@@ -26,10 +39,16 @@ def _thin() -> Rule:
 class Checked(
     Line,
     title="check",
-    shared="input triangles vertices verdict sign sign_reason sign_confidence watertight notes",
+    shared="input triangles vertices verdict sign sign_reason sign_confidence lengths watertight notes error?",
 ):
     """A line per usable mesh."""
 
+    exit_code: Annotated[
+        int, one_of(0, CheckFailedError.exit_code), "exit code for this mesh; 6, with `error`: see `--require`"
+    ]
+    measured: Annotated[
+        bool, "whether `sheets` and the verdict are a build's, made as lost walls decide the verdict; else estimated"
+    ]
     sheets: Annotated[
         Json, _thin(), "wall thickness, and walls and gaps that a build would lose: [its keys](file.md#info)"
     ]
@@ -37,7 +56,7 @@ class Checked(
     shells: Annotated[Count, "shells"]
     inverted_shells: Annotated[Count, "inverted shells"]
     open_edges: Annotated[Count, "open edges"]
-    non_manifold_edges: Annotated[Count, "non manifold edges"]
+    non_manifold_edges: Annotated[Count, "non-manifold edges"]
     inconsistent_edges: Annotated[Count, "inconsistent edges"]
     degenerate_faces: Annotated[Count, "degenerate faces"]
     duplicate_faces: Annotated[Count, "duplicate faces"]
@@ -53,74 +72,109 @@ class Checked(
 
 
 class Unusable(Line, title="check, unusable", shared="input error"):
-    """A line per unusable mesh."""
+    """A line per mesh that is unusable, or could not be checked."""
 
-    verdict: Annotated[str, one_of(VERDICTS[-1]), f"`{VERDICTS[-1]}`"]
+    exit_code: Annotated[int, one_of(*list(EXIT_CODES)[1:]), "exit code for this mesh"]
+    verdict: Annotated[  # type: ignore[assignment]
+        str | None, one_of(VERDICTS[-1], None), f"`{VERDICTS[-1]}`; null if the check failed"
+    ]
 
 
 def check(
-    meshes: options.Meshes,
-    require: Annotated[
-        str | None,
-        typer.Option(**options.words(*BARS), help="Exit code 6 if any mesh's verdict is worse.", show_default=False),
-    ] = None,
-    device: options.Device = "auto",
-    threads: options.Threads = None,
+    meshes: Meshes,
+    require: Require = None,
+    tolerance: Tolerance = BuildParams.tolerance,
+    max_error: MaxError = None,
+    sign: options.Sign = BuildParams.sign,
+    force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
+    recursive: Recursive = False,
+    jobs: Jobs = None,
+    report: Report = None,
+    depth: Depth = BuildParams.depth,
+    thin: Thin = BuildParams.thin,
+    band: Band = BuildParams.band,
+    unit: Unit = None,
+    device: options.Devices = "auto",
+    threads: options.Threads = None,
 ) -> None:
     """Report mesh faults, their treatment in a build, and a verdict on the field.
 
-    The verdict is good, usable, doubtful or unusable. The exit code is 3 if any mesh is unusable,
-    else 0; with --require, 6 if any other mesh's verdict is worse.
+    The verdict is good, usable, doubtful or unusable: that of a build with the same options. The exit code is 3 if any
+    mesh is unusable, else 0; with --require, 6 if any other mesh's verdict is worse.
 
-    Example: sdfcli check scans/*.ply --require usable
+    Example: sdfcli check scans/ -r --require usable
     """
-    if require is not None and require not in BARS:
-        raise UsageError(f"--require {require}: use {', '.join(BARS)}")
-    from sdfcli.runtime.remote import local_input, shown
-    from sdfcli.verify.check import check as check_mesh
+    from sdfcli.batch.inputs import Job, find_meshes
+    from sdfcli.batch.messages import Settings
+    from sdfcli.batch.run import BuildRequest, run
+    from sdfcli.cli.report import reported
 
-    worst = 0
-    for mesh in meshes:
-        try:
-            with local_input(mesh) as source:
-                report = check_mesh(source, device, threads)
-        except InputError as error:
-            worst = max(worst, print_error(error))
-            report = {"verdict": "unusable", "error": str(error)}
-        if require is not None and "error" not in report and BARS.index(report["verdict"]) > BARS.index(require):
-            fault = CheckFailedError(f"{mesh}: worse than {require}: {verdict_text(report)}")
-            worst = max(worst, print_error(fault))
-        if json:
-            print_json((Unusable if "error" in report else Checked)(input=shown(mesh), **report))
-        elif not quiet:
-            _print_report(mesh, report)
+    check_require(require)
+    params = BuildParams.of(
+        depth=depth, tolerance=tolerance, band=band, thin=thin, sign=sign, unit=unit, max_error=max_error
+    )
+    found = find_meshes(meshes, listed_names(meshes), recursive)
+    settings = Settings(device, threads, params=params, force=force, require=require, check=True)
+    request = BuildRequest([Job(mesh, "") for mesh in found], settings, workers=jobs)
+    with reported(report, request) as done:
+        for outcome in run(request, lambda mesh: progress(mesh, quiet or json)):
+            if outcome["status"] == "failed":
+                outcome["verdict"] = VERDICTS[-1] if outcome["exit_code"] == InputError.exit_code else None
+            done.append(outcome)
+            _show(outcome, request.here, params, json, quiet)
+    if not (request.here or json or quiet):
+        print_lines(counts(done, len(found), check=True))
+    worst = max(int(outcome["exit_code"]) for outcome in done)
     if worst:
         raise typer.Exit(worst)
 
 
-def _print_report(mesh: str, report: dict[str, Any]) -> None:
-    rows = [("verdict", report["verdict"])]
-    if "error" not in report:
-        size, unit = " x ".join(f"{side:.6g}" for side in report["size"]), report["units"]
-        rows += [
+def _show(outcome: Outcome, alone: bool, params: BuildParams, json: bool, quiet: bool) -> None:
+    failed = outcome["status"] == "failed"
+    if "error" in outcome:
+        say(f"sdfcli: {outcome['error']}")
+    if json:
+        facts = {name: each for name, each in outcome.items() if name not in ("status", "output", "unit")}
+        print_json(Unusable(**facts) if failed else Checked(**facts, lengths=lengths_of(outcome, unit_of(outcome))))
+    elif not quiet and alone:
+        _print_report(outcome, params)
+    elif not quiet:
+        print_lines(_line(outcome))
+
+
+def _line(outcome: Outcome) -> str:
+    name = " ".join(outcome["input"].split())
+    if outcome["status"] == "failed":
+        return f"{name}: {outcome['verdict'] or 'not checked'}"
+    lost = outcome["sheets"]["lost"]
+    walls = f", thin walls or gaps lost at {lost:.2%} of the surface" if lost else ""
+    facts = f"{outcome['triangles']:,} triangles, {health_text(outcome)}{walls}"
+    return f"{name}: {outcome['verdict']}, {facts}, sign {outcome['sign']}"
+
+
+def _print_report(report: dict[str, Any], params: BuildParams) -> None:
+    if report["status"] == "failed":
+        rows = [("verdict", report["verdict"] or "none: the check failed")]
+    else:
+        size, units = " x ".join(f"{side:.6g}" for side in report["size"]), report["units"]
+        unit, name = unit_of(report), "diagonal" if params.unit is None else "unit"
+        lost = "lost in a build" if report["measured"] else "lost in a build, by estimate,"
+        rows = [
+            ("verdict", verdict_text(report)),
             (
                 "triangles",
                 f"{report['triangles']:,} in {report['shells']:,} shell{'' if report['shells'] == 1 else 's'}",
             ),
             ("surface", _surface(report)),
-            ("size", f"{size} ({unit or 'the file names no unit'})"),
+            ("size", f"{size} ({units or 'the file names no unit'})"),
             ("sign", f"{report['sign']} ({report['sign_reason']})"),
         ]
-        if report["sign_confidence"] is not None:
-            rows.append(
-                ("certainty", f"inside certain at {report['sign_confidence']:.1%} of the points near the surface")
-            )
-        rows.append(("thin walls", sheets_text(report["sheets"], BuildParams.tolerance, "would be lost")))
+        rows.append(("thin walls", sheets_text(report["sheets"], params.tolerance, unit, name, lost)))
         rows += [(f"{finding['what']}", f"-> {finding['then']}") for finding in report["findings"]]
         rows += [("note", each) for each in report["notes"]]
-    print_table(mesh, rows)
+    print_table(report["input"], rows)
 
 
 def _surface(report: dict[str, Any]) -> str:

@@ -124,9 +124,9 @@ def collide(
         check_target(contacts, force, file, *frames.inputs, *([poses] if poses else []))
     placed = load_poses(poses) if poses else np.array([pose_at(words) for words in at] if at else [np.eye(4)])
     if path and len(frames) > 1:
-        raise UsageError(f"--path: use a rigid mesh, not {len(frames)} frames")
+        raise UsageError(f"--path: use a rigid mesh, not {len(frames):,} frames")
     if len(frames) > 1 and len(placed) not in (1, len(frames)):
-        raise UsageError(f"{len(placed)} poses for {len(frames)} frames: give one, or one per frame")
+        raise UsageError(f"{len(placed):,} poses for {len(frames):,} frames: give one, or one per frame")
     rows_on_terminal = not path and sys.stdout.isatty()  # they would overwrite the progress line
     with progress(str(file), quiet or json or rows_on_terminal) as update:
         update("loading")
@@ -189,7 +189,7 @@ class Search:
                 yield number, frames, self._contacts(self._tree(number), self.poses[number % poses])
             return
         tree = self._tree(0)
-        batch = batch_size(tree.backend)
+        batch = batch_size(tree._backend)
         for first in range(0, poses, batch):
             self._tell(first, poses, "poses")
             yield first, poses, self._contacts(tree, self.poses[first : first + batch])
@@ -208,8 +208,8 @@ class Search:
 
     def _asked(self, tree: SphereTree) -> None:
         """Records whether a tree's mesh has an inside, if that mattered; for frames, whether all have."""
-        if tree.encloses is not None:
-            self.encloses = tree.encloses and self.encloses is not False
+        if tree._encloses is not None:
+            self.encloses = tree._encloses and self.encloses is not False
 
     def path(self, clearance: float) -> FirstContact:
         """The first contact along the poses."""

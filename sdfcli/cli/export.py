@@ -15,17 +15,14 @@ from sdfcli.cli.fields import FrameRange, for_each, open_field, outputs_of
 from sdfcli.cli.output import print_written, progress, say
 from sdfcli.cli.records import Count, Line, Vector, size
 from sdfcli.errors import UsageError
-from sdfcli.export import FORMATS, Format, load
+from sdfcli.export import FORMATS, TYPED, Format, load
+from sdfcli.params import GRID_RESOLUTION
 
 if TYPE_CHECKING:
     from sdfcli.export.lattice import Distances
-    from sdfcli.field.field import Field
-
-DEFAULT_RESOLUTION = 128
 
 OCTREES = ", ".join(ending for ending, form in FORMATS.items() if not form.grid)
 GRIDS = ", ".join(ending for ending, form in FORMATS.items() if form.grid)
-TYPED = [ending for ending, form in FORMATS.items() if form.dtypes]
 
 Files = Annotated[
     list[Path],
@@ -45,7 +42,7 @@ Output = Annotated[
 ]
 Resolution = Annotated[
     int | None,
-    typer.Option(help=f"Grid points along the longest side; {DEFAULT_RESOLUTION} by default.", show_default=False),
+    typer.Option(help=f"Grid points along the longest side; {GRID_RESOLUTION} by default.", show_default=False),
 ]
 Window = Annotated[
     str | None,
@@ -105,8 +102,8 @@ def export(
 
     Example: sdfcli export bunny.h5 bunny.vti --resolution 256
     """
-    from sdfcli.export.raw import header_path
-    from sdfcli.runtime.files import check_ending, check_target, written_whole
+    from sdfcli.export.files import check_grid_options, format_of, targets_of, write
+    from sdfcli.runtime.files import check_target, written_whole
     from sdfcli.sequence.file import is_sequence
 
     if samples is not None:
@@ -115,23 +112,19 @@ def export(
         if len(files) != 2:
             raise UsageError("name the output: FILE OUT for one file, FILE... -o 'out/{name}.npz' for several")
         files, output = files[:1], files[1]
-    check_ending(output, *FORMATS)
-    form = FORMATS[output.suffix.lower()]
-    _check_options(form, resolution, window, dtype)
+    form = format_of(output)
+    check_grid_options(form, resolution, window, dtype)
     box = _box(window)
     outputs = outputs_of(files, output)
-
-    def targets_of(target: Path) -> list[Path]:
-        return [target, header_path(target)] if form.header else [target]
 
     for each in outputs:
         for target in targets_of(each):
             check_target(target, force, *files)
 
-    def write(file: Path, out: Path, place: str | None) -> None:
+    def convert(file: Path, out: Path, place: str | None) -> None:
         targets = targets_of(out)
         with progress(str(file), quiet or json) as update:
-            record: type[Line] = ExportedGrid
+            record: type[Line]
             start = clock.perf_counter()
             series = form.series is not None and frame is None and time is None and is_sequence(file)
             field: Any = FrameRange(file, ":") if series else _open(file, form, frame, time)
@@ -141,18 +134,14 @@ def export(
                 if series:
                     record = ExportedOctrees
                     facts = _octrees(form, temporary[0], field, update)
-                elif not form.grid:
-                    record = ExportedOctree
-                    facts = _octree(form, temporary[0], field)
                 else:
-                    kind = "float32" if dtype is None else dtype
-                    most = DEFAULT_RESOLUTION if resolution is None else resolution
-                    facts = _grid(form, temporary, out.name, field, most, box, kind)
+                    record = ExportedGrid if form.grid else ExportedOctree
+                    facts = write(form, temporary, out.name, field, resolution, box, dtype)
             seconds = clock.perf_counter() - start
         rows = [(name, _text(value)) for name, value in facts.items()]
         print_written(record, file, targets, facts, rows, seconds, json, quiet, place)
 
-    for_each(files, outputs, write)
+    for_each(files, outputs, convert)
 
 
 def _open(file: Path, form: Format, frame: int | None, time: float | None) -> Distances:
@@ -170,38 +159,10 @@ def _open(file: Path, form: Format, frame: int | None, time: float | None) -> Di
     return exact
 
 
-def _octree(form: Format, path: Path, field: Field) -> dict[str, Any]:
-    load(form.writer)(path, field)
-    return {"leaves": len(field.leaf_key), "corners": len(field.corner_key)}
-
-
 def _octrees(form: Format, path: Path, frames: FrameRange, update: Callable[[str], None]) -> dict[str, Any]:
     steps = ((frames.time(k), field) for k, field in frames.fields(update, "writing"))
     facts: dict[str, Any] = load(str(form.series))(path, steps)
     return facts
-
-
-def _grid(
-    form: Format, paths: list[Path], name: str, field: Distances, resolution: int, box: list[float] | None, dtype: str
-) -> dict[str, Any]:
-    from sdfcli.export import lattice as grids
-
-    lattice = grids.make_lattice(field, resolution, box)
-    if dtype == "float16":
-        grids.check_half(lattice)
-    given: dict[str, Any] = {"dtype": dtype} if form.dtypes else {}
-    if form.header:
-        given |= {"header": paths[1], "name": name}
-    load(form.writer)(paths[0], field=field, lattice=lattice, **given)
-    return {"shape": list(lattice.shape), "origin": [float(x) for x in lattice.origin], "spacing": lattice.spacing}
-
-
-def _check_options(form: Format, resolution: int | None, window: str | None, dtype: str | None) -> None:
-    """Raises UsageError for options that do not apply to the format."""
-    if not form.grid and (resolution is not None or window is not None):
-        raise UsageError("--resolution and --window are for grids")
-    if dtype is not None and (dtype not in ("float16", "float32") or not form.dtypes):
-        raise UsageError(f"--dtype: use float32 or float16, for a grid in a {' or '.join(TYPED)} file")
 
 
 def _box(window: str | None) -> list[float] | None:

@@ -13,6 +13,7 @@ from sdfcli.cli import options
 from sdfcli.cli.fields import FrameRange, check_choice, numbered, open_field
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress, say
 from sdfcli.cli.records import Count, Json, Line, keyed, one_of, size
+from sdfcli.cli.wording import length_text
 from sdfcli.errors import OutOfMemoryError, UsageError
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def extract(
             say(f"note: {note}")
     if chosen is not None and not (json or quiet):
         rows = [
-            ("frames", f"{len(chosen)}, surfaces at {iso:g}"),
+            ("frames", f"{len(chosen):,}, surfaces at {iso:g}"),
             ("time", f"{clock.perf_counter() - start:.2f} s on {names}"),
         ]
         print_table(str(file), [*rows, ("file", f"{target}, {human_bytes(written)}")])
@@ -206,7 +207,7 @@ def _deviation(
         if opened.info.get("mesh", {}).get("sha256") != loaded.sha256:
             notes["mesh"] = f"{mesh}: is not the mesh that the field was built from"
         sign = opened.info.get("parameters", {}).get("sign", "auto")
-        index = MeshDistance.of(Scene.of(loaded, sign, backend))
+        index = MeshDistance._of(Scene.of(loaded, sign, backend))
         if opened.info.get("jump_leaves"):
             notes["holes"] = "the mesh's holes are closed by the surface, which is far from the mesh there"
     found = deviation(surface, opened, iso, index)
@@ -274,10 +275,12 @@ def _print_report(report: Extracted, diagonal: float | None) -> None:
 
 
 def _error_row(report: Extracted, diagonal: float | None) -> list[tuple[str, str]]:
-    """The surface's error, as fractions of the diagonal if that is known."""
+    """The surface's error in the mesh's units, and as fractions of the diagonal if that is known."""
     if report.deviation is None:
         return []
-    largest, rms = (error_text(report.deviation[name] / (diagonal or 1)) for name in ("max", "rms"))
-    unit = "of the diagonal" if diagonal else "in the mesh's units"
     source = "the mesh" if report.deviation_from == "mesh" else "the field's surface"
-    return [("error", f"at most {largest}, rms {rms} {unit}, from {source}")]
+    largest, rms = (report.deviation[name] for name in ("max", "rms"))
+    if diagonal:
+        words = length_text(largest / diagonal, diagonal, "diagonal")
+        return [("error", f"{words} at most; rms {error_text(rms)} ({error_text(rms / diagonal)}), from {source}")]
+    return [("error", f"{error_text(largest)} at most; rms {error_text(rms)}, in the mesh's units, from {source}")]

@@ -81,7 +81,7 @@ class FrameRange:
         self.sequence = open_sequence(file, "--frames")
         self.numbers = range(len(self.sequence))[slice(*words)]
         if not self.numbers:
-            raise UsageError(f"--frames {frames}: no frames; the sequence has {len(self.sequence)}, from 0")
+            raise UsageError(f"--frames {frames}: no frames; the sequence has {len(self.sequence):,}, from 0")
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -125,11 +125,9 @@ def numbered(path: Path, numbers: range) -> list[Path]:
 
 
 def outputs_of(files: list[Path], pattern: Path) -> list[Path]:
-    """Output per input file: the pattern, with the file's name in place of {name}. The folders of a pattern with
-    {name} are created.
+    """Output per input file: the pattern, with the file's name in place of {name}.
 
-    Raises UsageError for several files with a pattern without {name}, for two files with one output, and if a folder
-    cannot be created.
+    Raises UsageError for several files with a pattern without {name}, and for two files with one output.
     """
     if NAME not in str(pattern):
         if len(files) > 1:
@@ -142,11 +140,6 @@ def outputs_of(files: list[Path], pattern: Path) -> list[Path]:
         other = first.setdefault(output, file)
         if other is not file:
             raise UsageError(f"{other} and {file} would both be written to {output}; rename one of them")
-    for output in first:
-        try:
-            output.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"{output.parent}: cannot be created: {error.strerror}") from error
     return list(first)
 
 

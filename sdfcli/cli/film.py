@@ -83,7 +83,7 @@ class Film:
                 *(f"{name} {each}" for name, each in facts(shared).items()),
             ]
             lasts = f", {sum(self._seconds):.3g} s" if self._ending in MOVING else ""
-            rows = [("picture", ", ".join(picture)), ("frames", f"{len(self._range)}{lasts}")]
+            rows = [("picture", ", ".join(picture)), ("frames", f"{len(self._range):,}{lasts}")]
             rows += [("time", f"{seconds:.2f} s"), ("file", f"{self._target}, {human_bytes(size)}")]
             print_table(str(self._file), rows)
 

@@ -11,7 +11,17 @@ from sdfcli.cli import options
 from sdfcli.cli.fields import check_choice, check_no_frame, open_field, open_sequence
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table
 from sdfcli.cli.records import ABSENT, Count, Json, Line, Rule, Stated, SummedSequence, Vector, keyed, stored
-from sdfcli.cli.wording import frames_text, health_text, kept_text, sheets_text, unit_name, verdict_text
+from sdfcli.cli.wording import (
+    errors_text,
+    frames_text,
+    health_text,
+    kept_text,
+    length_text,
+    lengths_of,
+    sheets_text,
+    unit_name,
+    verdict_text,
+)
 from sdfcli.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,6 +41,7 @@ SHOWN = {
     "jump_leaves",
     "max_error",
     "rms_error",
+    "error_samples",
     "error_limit",
 }
 """Entries that `_known` words and gives units; others follow unchanged."""
@@ -105,6 +116,8 @@ def info(
             check_no_frame(":")
         _sequence(file, sequence, json, quiet)
         return
+    from sdfcli.field.schema import is_complete
+
     field = open_field(file, frame, time)
     causes = _causes(file, field) if why else {}
     if json:
@@ -118,6 +131,8 @@ def info(
             "content_sha256": field.content_sha256,
             **({"causes": causes} if why else {}),
         }
+        if is_complete(field.info):
+            facts["lengths"] = lengths_of(field.info | {"tolerance": field.info["parameters"]["tolerance"]}, field.unit)
         print_json(FieldInfo(**(facts | field.info | facts)))  # computed entries override stored ones
     elif not quiet:
         print_table(str(file), rows(file, field))
@@ -158,6 +173,7 @@ def _sequence(file: Path, sequence: FieldSequence, json: bool, quiet: bool) -> N
             "times": times,
             "motions": motion,
             "content_sha256": sequence.content_sha256,
+            "lengths": lengths_of(told | {"tolerance": told["parameters"]["tolerance"]}, told["parameters"]["unit"]),
         }
         print_json(SequenceInfo(**(facts | told | facts)))
         return
@@ -165,16 +181,17 @@ def _sequence(file: Path, sequence: FieldSequence, json: bool, quiet: bool) -> N
     asked, others = told["parameters"], len(motion) - 1 - len(moves)
     found = [
         ("size", human_bytes(file.stat().st_size)),
-        ("frames", f"{len(sequence)}, from {times[0]:.9g} to {times[-1]:.9g} seconds"),
+        ("frames", f"{len(sequence):,}, from {times[0]:.9g} to {times[-1]:.9g} seconds"),
         ("domain", domain_text(low, length)),
         (
             "motion",
             f"a vertex moves {max(moves):.3g} at most between frames, in the mesh's units" if moves else "unknown",
         ),
-        ("faces", f"change {others} times" if others > 1 else "change once" if others else "the same in all frames"),
+        ("faces", f"change {others:,} times" if others > 1 else "change once" if others else "the same in all frames"),
         ("octree", f"{asked['octree']}, depth {asked['depth']} at most"),
-        ("tolerance", f"{error_text(asked['tolerance'])} of {asked['unit']:.9g} in the mesh's units"),
-        ("max error", f"{error_text(told['max_error'])} of that, the worst of all frames"),
+        ("unit", f"{asked['unit']:.9g}, in the mesh's units, as are all lengths"),
+        ("tolerance", length_text(asked["tolerance"], asked["unit"], "unit")),
+        ("error", f"{length_text(told['max_error'], asked['unit'], 'unit')}, largest of all frames' samples"),
         ("sign", frames_text(told["signs"])),
         ("verdict", frames_text(told["verdicts"])),
     ]
@@ -210,23 +227,22 @@ def domain_text(low: Floats, length: float) -> str:
 
 def _known(told: dict[str, Any]) -> list[tuple[str, str]]:
     mesh, asked, thinnest = told["mesh"], told["parameters"], told["sheets"]["kept_from"]
-    unit = unit_name(asked)
-    kept = "the tolerance alone decides" if thinnest is None else f"a thickness of {error_text(thinnest)} of the {unit}"
+    name, unit = unit_name(asked), float(asked.get("unit") or mesh["diagonal"])
+    kept = "the tolerance alone decides" if thinnest is None else f"a thickness of {length_text(thinnest, unit, name)}"
     units = [("unit", f"{asked['unit']:.9g}, in the mesh's units")] if "unit" in asked else []
     return [
         ("mesh", f"{mesh['triangles']:,} triangles, {mesh['vertices']:,} vertices, {health_text(mesh)}"),
-        ("diagonal", f"{mesh['diagonal']:.9g}, in the mesh's units"),
+        ("diagonal", f"{mesh['diagonal']:.9g}, in the mesh's units, as are all lengths"),
         *units,
         ("octree", f"{asked['octree']}, depth {asked['depth']} at most, {told['depth']} reached"),
-        ("tolerance", f"{error_text(asked['tolerance'])} of the {unit}, {kept_text(told['error_limit'])}"),
-        ("band", f"{error_text(asked['band'])} of the {unit}; farther from the surface errors may grow"),
+        ("tolerance", f"{length_text(asked['tolerance'], unit, name)}, {kept_text(told['error_limit'])}"),
+        ("error", errors_text(told, unit, name)),
+        ("band", f"{length_text(asked['band'], unit, name)}; farther from the surface errors may grow"),
         ("sign", f"{told['sign']} ({told['sign_reason']}), asked for: {asked['sign']}"),
         ("verdict", verdict_text(told)),
-        ("thin walls", sheets_text(told["sheets"], asked["tolerance"], unit=unit, signed=told["sign"] != "none")),
+        ("thin walls", sheets_text(told["sheets"], asked["tolerance"], unit, name, signed=told["sign"] != "none")),
         ("kept from", f"{kept}; {told['sheets']['leaves']:,} leaves for walls and gaps that are thin"),
         ("jump leaves", f"{told['jump_leaves']:,}"),
-        ("max error", f"{error_text(told['max_error'])} of the {unit}"),
-        ("rms error", f"{error_text(told['rms_error'])} of the {unit}"),
     ]
 
 

@@ -9,6 +9,9 @@ import typer
 
 from sdfcli.params import QUERIES, SIGNS
 
+ADVANCED, DEVICE, SEQUENCES = "Advanced", "Device", "Sequences"
+"""Help panels for shared options; options without one come first."""
+
 
 def words(*values: str, others: str = "") -> dict[str, Any]:
     """An option's values, for its help and shell completion. others: placeholder for values that cannot be listed."""
@@ -25,7 +28,10 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")
 Resume = Annotated[bool, typer.Option("--resume", help="Continue from the frames stored by an interrupted run.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 Device = Annotated[
-    str, typer.Option("--device", **words("auto", "cpu", "cuda", others="cuda:N"), help="Compute device.")
+    str,
+    typer.Option(
+        "--device", **words("auto", "cpu", "cuda", others="cuda:N"), help="Compute device.", rich_help_panel=DEVICE
+    ),
 ]
 Devices = Annotated[
     str,
@@ -33,9 +39,13 @@ Devices = Annotated[
         "--device",
         **words("auto", "cpu", "cuda", others="cuda:0,1"),
         help="Compute device, or several GPUs.",
+        rich_help_panel=DEVICE,
     ),
 ]
-Threads = Annotated[int | None, typer.Option("--threads", help="CPU threads; all by default.", show_default=False)]
+Threads = Annotated[
+    int | None,
+    typer.Option("--threads", help="CPU threads; all by default.", show_default=False, rich_help_panel=DEVICE),
+]
 Sign = Annotated[
     str,
     typer.Option("--sign", **words(*SIGNS), help="Sign method; auto chooses by the mesh's faults."),
@@ -46,6 +56,7 @@ Query = Annotated[
         "--query",
         **words(*QUERIES),
         help="Nearest-triangle algorithm: fast, or a thesis baseline.",
+        rich_help_panel=ADVANCED,
     ),
 ]
 Points = Annotated[
@@ -80,13 +91,19 @@ Picture = Annotated[
 Frame = Annotated[
     int | None,
     typer.Option(
-        "--frame", help="Frame of a sequence, from 0; negative numbers count from the end.", show_default=False
+        "--frame",
+        help="Frame of a sequence, from 0; negative numbers count from the end.",
+        show_default=False,
+        rich_help_panel=SEQUENCES,
     ),
 ]
 Time = Annotated[
     float | None,
     typer.Option(
-        "--time", help="Time in a sequence, in seconds; linearly interpolated between frames.", show_default=False
+        "--time",
+        help="Time in a sequence, in seconds; linearly interpolated between frames.",
+        show_default=False,
+        rich_help_panel=SEQUENCES,
     ),
 ]
 Frames = Annotated[
@@ -96,11 +113,15 @@ Frames = Annotated[
         metavar="A:B[:STEP]",
         help="Frames of a sequence, as a Python slice: from A up to, but not including, B; `:` for all.",
         show_default=False,
+        rich_help_panel=SEQUENCES,
     ),
 ]
 Fps = Annotated[
     float | None,
     typer.Option(
-        "--fps", help="Frames per second of a .gif or .apng; the sequence's times by default.", show_default=False
+        "--fps",
+        help="Frames per second of a .gif or .apng; the sequence's times by default.",
+        show_default=False,
+        rich_help_panel=SEQUENCES,
     ),
 ]

@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, say
 from sdfcli.cli.records import Count, Json, Line, Stated, Vector, one_of, stored
-from sdfcli.cli.wording import health_text, kept_text, sheets_text, unit_name, verdict_text
-from sdfcli.errors import EXIT_CODES
+from sdfcli.cli.wording import (
+    errors_text,
+    health_text,
+    kept_text,
+    length_text,
+    lengths_of,
+    sheets_text,
+    unit_name,
+    verdict_text,
+)
+from sdfcli.errors import EXIT_CODES, CheckFailedError
+from sdfcli.params import VERDICTS
 
 if TYPE_CHECKING:
     from sdfcli.batch.messages import Outcome, Settings
@@ -24,12 +34,14 @@ class Built(
     Stated,
     title="build",
     shared="input output bytes seconds? device? triangles vertices leaves corners watertight notes tolerance "
-    "content_sha256",
+    "content_sha256 error?",
 ):
     """A line per field that was built or exists."""
 
     status: Annotated[Literal["ok", "skipped"], "`skipped` fields have no `seconds`, `device`, `previous_used`"]
-    exit_code: Annotated[Literal[0], "exit code of this mesh's build"]
+    exit_code: Annotated[
+        int, one_of(0, CheckFailedError.exit_code), "exit code of this mesh's build; 6, with `error`: see `--require`"
+    ]
     health: Annotated[Json, stored("mesh"), "the mesh as read: [its keys](file.md#info)"]
     octree: Annotated[str, stored("parameters", "octree"), "`adaptive` or `bvh`"]
     unit: Annotated[
@@ -106,14 +118,18 @@ def show(outcomes: Iterable[Outcome], request: BuildRequest, style: Style, done:
 
 
 def _show_alone(outcome: Outcome, settings: Settings, style: Style) -> None:
-    if outcome["status"] == "failed":
+    if outcome["status"] != "failed" and not (style.quiet or style.json):
+        _print_table(outcome, style.verbose) if settings.samples is None else _print_samples(outcome)
+    if "error" in outcome:
         say(f"sdfcli: {outcome['error']}")
         return
-    if style.quiet:
+    if style.quiet or settings.samples is not None:
         return
-    if not style.json:
-        _print_table(outcome, style.verbose) if settings.samples is None else _print_samples(outcome)
-    if outcome["sign"] == "none" and settings.samples is None and settings.params.sign != "none":
+    if outcome["error_limit"] not in (None, "triangles"):
+        unit, name = unit_of(outcome), unit_name(outcome)
+        error, tolerance = (length_text(outcome[each], unit, name) for each in ("max_error", "tolerance"))
+        say(f"sdfcli: warning: {outcome['input']}: the error {error} misses the tolerance {tolerance}")
+    if outcome["sign"] == "none" and settings.params.sign != "none":
         say(f"sdfcli: warning: {outcome['input']}: distances without signs: {outcome['sign_reason']}")
 
 
@@ -121,8 +137,11 @@ def _show_line(outcome: Outcome, place: str, style: Style) -> None:
     if outcome["status"] == "failed":
         message = outcome["error"]
         say(f"sdfcli: {message}" if style.quiet else f"{place} FAILED {message}")
-    elif not style.quiet:
+        return
+    if not style.quiet:
         say(f"{place} {_line(outcome)}")
+    if "error" in outcome:
+        say(f"sdfcli: {outcome['error']}")
 
 
 def _note_unused(done: list[Outcome], previous: str | None) -> None:
@@ -133,16 +152,21 @@ def _note_unused(done: list[Outcome], previous: str | None) -> None:
 
 def _record(outcome: Outcome, settings: Settings) -> Line:
     """An outcome for JSON: without the picture."""
-    failed = outcome["status"] == "failed"
-    if settings.samples is None:
-        record: type[Line] = FailedBuild if failed else Built
-    else:
-        record = FailedSamples if failed else Sampled
-    return record(**{name: value for name, value in outcome.items() if name != "picture"})
+    facts = {name: value for name, value in outcome.items() if name != "picture"}
+    if settings.samples is not None:
+        return FailedSamples(**facts) if outcome["status"] == "failed" else Sampled(**facts)
+    if outcome["status"] == "failed":
+        return FailedBuild(**facts)
+    return Built(**facts, lengths=lengths_of(outcome, unit_of(outcome)))
+
+
+def unit_of(outcome: Outcome) -> float:
+    """Length by which an outcome's fractions are multiplied, in the mesh's units."""
+    return float(outcome.get("unit") or outcome.get("health", outcome)["diagonal"])
 
 
 def _place(number: int, total: int) -> str:
-    return f"[{number:>{len(str(total))}}/{total}]"
+    return f"[{number:>{len(f'{total:,}')},}/{total:,}]"
 
 
 def _line(outcome: Outcome) -> str:
@@ -175,23 +199,32 @@ def _print_samples(report: Outcome) -> None:
 
 
 def _field_facts(outcome: Outcome) -> str:
-    missed = f" misses the tolerance {error_text(outcome['tolerance'])}" if outcome["error_limit"] else ""
-    return f"{outcome['verdict']}, {outcome['leaves']:,} leaves, error {error_text(outcome['max_error'])}{missed}"
+    unit, measure = unit_of(outcome), unit_name(outcome)
+    missed = f" misses the tolerance {error_text(outcome['tolerance'] * unit)}" if outcome["error_limit"] else ""
+    error = f"error {length_text(outcome['max_error'], unit, measure)}{missed}"
+    return f"{outcome['verdict']}, {outcome['leaves']:,} leaves, {error}"
 
 
-def counts(done: list[Outcome], total: int) -> str:
-    """Counts of meshes built or sampled, skipped, failed and not done, as text."""
-    made = {True: "sampled", False: "built"}
-    count = Counter(made["pos" in each] if each["status"] == "ok" else each["status"] for each in done)
-    parts = [f"{count[word]} {word}" for word in WORDS if count[word]]
+def counts(done: list[Outcome], total: int, check: bool = False) -> str:
+    """Mesh counts as text: built or sampled, skipped, failed, not done. check: by verdict instead."""
+    words = (*VERDICTS, "failed") if check else WORDS
+    count = Counter(outcome.get("verdict", "failed") if check else _word(outcome) for outcome in done)
+    parts = [f"{count[word]:,} {word}" for word in words if count[word]]
     if len(done) < total:
-        parts.append(f"{total - len(done)} not done")
-    return f"{total} mesh{'es' if total > 1 else ''}: {', '.join(parts)}"
+        parts.append(f"{total - len(done):,} not done")
+    return f"{total:,} mesh{'es' if total > 1 else ''}: {', '.join(parts)}"
+
+
+def _word(outcome: Outcome) -> str:
+    """An outcome's word in a summary."""
+    if outcome["status"] != "ok":
+        return str(outcome["status"])
+    return "sampled" if "pos" in outcome else "built"
 
 
 def _summary(done: list[Outcome], total: int, seconds: float) -> list[str]:
     lines = [f"{counts(done, total)}, in {seconds:.1f} s"]
-    lines += [f"  failed ({each['exit_code']}): {each['input']}" for each in done if each["status"] == "failed"]
+    lines += [f"  failed ({each['exit_code']}): {each['input']}" for each in done if each["exit_code"]]
     if len(done) < total:
         lines.append("  to continue, repeat the command with --skip-existing")
     return lines
@@ -199,17 +232,17 @@ def _summary(done: list[Outcome], total: int, seconds: float) -> list[str]:
 
 def _print_table(report: Outcome, verbose: bool) -> None:
     skipped = report["status"] == "skipped"
-    unit = unit_name(report)
-    errors = f"at most {error_text(report['max_error'])}, rms {error_text(report['rms_error'])} of the {unit}"
+    unit, name = unit_of(report), unit_name(report)
     shape = f"{report['leaves']:,} leaves, {report['corners']:,} corners, depth {report['depth']}"
     rows = [
         ("verdict", verdict_text(report)),
-        ("error", f"{errors} (tolerance {error_text(report['tolerance'])}, {kept_text(report['error_limit'])})"),
+        ("error", errors_text(report, unit, name)),
+        ("tolerance", f"{length_text(report['tolerance'], unit, name)}, {kept_text(report['error_limit'])}"),
         ("file", f"{report['output']}, {human_bytes(report['bytes'])}"),
         ("time", "skipped" if skipped else f"{report['seconds']['total']:.2f} s on {report['device']}"),
-        ("thin walls", sheets_text(report["sheets"], report["tolerance"], unit=unit)),
+        ("thin walls", sheets_text(report["sheets"], report["tolerance"], unit, name)),
         ("mesh", f"{report['triangles']:,} triangles, {health_text(report['health'])}"),
-        ("diagonal", f"{report['health']['diagonal']:.9g}, in the mesh's units"),
+        ("diagonal", f"{report['health']['diagonal']:.9g}, in the mesh's units, as are all lengths"),
         ("sign", f"{report['sign']} ({report['sign_reason']})"),
         ("octree", f"{report['octree']}, {shape}"),
     ]

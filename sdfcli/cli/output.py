@@ -37,6 +37,14 @@ PERIOD = 10.0
 _lost: list[OSError] = []
 """Errors for which results were discarded."""
 
+_printed = [0]
+"""Record count."""
+
+
+def printed() -> int:
+    """Number of records this process has printed."""
+    return _printed[0]
+
 
 @contextmanager
 def standard_output() -> Iterator[None]:
@@ -89,8 +97,13 @@ def print_traceback(kind: type[BaseException], error: BaseException, trace: Trac
 def print_error(error: SdfError) -> int:
     """Prints an error as one line on standard error; returns its exit code."""
     with suppress(OSError):  # a closed stream: the exit code is enough
-        say("sdfcli: " + " ".join(str(error).split()))
+        say(f"sdfcli: {error_line(error)}")
     return error.exit_code
+
+
+def error_line(error: SdfError) -> str:
+    """An error's message on one line."""
+    return " ".join(str(error).split())
 
 
 def show(line: str) -> None:
@@ -105,6 +118,7 @@ def print_json(record: Record) -> None:
     text = json.dumps({"schema_version": SCHEMA_VERSION, **as_json(record)}, default=as_json)
     if ":/" in text:  # possibly a URL
         text = json.dumps(_shown(json.loads(text)))
+    _printed[0] += 1
     with standard_output():
         typer.echo(text)
 
@@ -233,7 +247,7 @@ def human_bytes(count: int) -> str:
 
 def pace(done: int, total: int, seconds: float, items: str = "frames") -> str:
     """Formats progress, as 12 of 240 frames, 3.1 frames/s, 1 min 14 s left. items: their plural."""
-    words = f"{done} of {total} {items}"
+    words = f"{done:,} of {total:,} {items}"
     if not done or not seconds:
         return words
     left = round((total - done) * seconds / done)

@@ -205,7 +205,7 @@ def _from_field(
     field = open_field(file, frame, time)
 
     def answer(points: Floats) -> Floats:
-        with nullcontext() if chosen is None else field.at(chosen):
+        with nullcontext() if chosen is None else field._at(chosen):
             return np.column_stack(field.sample_with_gradient(points) if gradient else [field.sample(points)])
 
     return answer
@@ -226,7 +226,7 @@ def _from_mesh(
             if gradient:
                 columns.append(away / np.where(length > 0, length, 1.0) * np.where(distance < 0, -1.0, 1.0)[:, None])
             if nearest and k is None:
-                columns += [closest, triangle]
+                columns += [closest, triangle.astype(np.float64)]
         if k is not None:
             distances, triangles = index.nearest_triangles(points, k, approximate)
             columns.append(np.stack([triangles, distances], axis=2).reshape(len(points), 2 * k))

@@ -9,6 +9,7 @@ from operator import getitem
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
+from sdfcli.errors import EXIT_CODES
 from sdfcli.params import SIGNS, VERDICTS
 
 if TYPE_CHECKING:
@@ -88,9 +89,9 @@ class Record:
     Keys are annotations: `leaves: Annotated[Count, "octree leaves"]`. Texts describe a key, objects are merged into its
     schema, and an object with a type replaces it. A key with a default is optional: omitted while it has its default.
 
-    title: the output's, if the record is one; its first word is the command. The docstring says when it is printed.
-    shared: keys of `Line`, optional with a `?`. optional: base class whose keys are optional here. open: it may lack
-    keys, and have others.
+    title: the output's, if the record is one; its first word is the command, or `error` for all commands. The docstring
+    says when it is printed. shared: keys of `Line`, optional with a `?`. optional: base class whose keys are optional
+    here. open: it may lack keys, and have others.
     """
 
     keys_: ClassVar[dict[str, bool]] = {}
@@ -138,8 +139,16 @@ class Line(Record):
     ] = ABSENT
     sheets: Annotated[Json, stored("sheets"), "wall thickness, lost walls and gaps: [its keys](file.md#info)"] = ABSENT
     tolerance: Annotated[float, "maximum allowed error"] = ABSENT
-    max_error: Annotated[float, stored("max_error"), "largest measured error"] = ABSENT
-    rms_error: Annotated[float, stored("rms_error"), "root mean square of the measured errors"] = ABSENT
+    max_error: Annotated[float, stored("max_error"), "largest error at random points: a measurement, not a bound"] = (
+        ABSENT
+    )
+    rms_error: Annotated[float, stored("rms_error"), "root mean square of the errors at these points"] = ABSENT
+    error_samples: Annotated[Count, stored("error_samples"), "number of these points"] = ABSENT
+    lengths: Annotated[
+        dict[str, Amount | None],
+        "lengths in the mesh's units for the fractions among `tolerance`, `max_error`, `rms_error`, `thinnest` and "
+        "`needed_thin`; null where they are null",
+    ] = ABSENT
     content_sha256: Annotated[str, stored("mesh", "sha256"), "the field's [checksum](file.md#checksums)"] = ABSENT
     watertight: Annotated[bool, "whether the mesh has no open edges"] = ABSENT
     notes: Annotated[list[str], "parts of the file skipped or reinterpreted, and library warnings"] = ABSENT
@@ -153,7 +162,13 @@ class Line(Record):
 Line.shared_ = Line.keys_
 
 
-class Stated(Line, shared="sign sign_reason sign_confidence sheets max_error rms_error"):
+class Failed(Line, title="error", shared="error"):
+    """The last line of a failed command, unless its results tell the failure: a mesh's `error`, or `passed`."""
+
+    exit_code: Annotated[int, one_of(*list(EXIT_CODES)[1:]), "the command's exit code"]
+
+
+class Stated(Line, shared="sign sign_reason sign_confidence sheets max_error rms_error error_samples? lengths"):
     """A build's results, as in the field's info."""
 
     verdict: Annotated[str, stored("verdict"), "`good`, `usable` or `doubtful`"]
@@ -177,7 +192,7 @@ class SequenceFacts(Line):
     verdicts: Annotated[dict[str, Count], "frame count by verdict"]
 
 
-class SummedSequence(SequenceFacts):
+class SummedSequence(SequenceFacts, shared="lengths"):
     """The same, with the checksum."""
 
     content_sha256: Annotated[

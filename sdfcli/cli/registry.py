@@ -203,7 +203,7 @@ def _entry_points() -> Iterable[EntryPoint]:
 def _entry_of(point: EntryPoint) -> Entry:
     package = _said(point, "Name") or point.value.partition(".")[0].partition(":")[0]
     line = _said(point, "Summary") or f"A command of {package}."
-    return Entry(point.name, point.value, line.replace("[", r"\["), "Plugins", package)  # "[" starts markup in the help
+    return Entry(point.name, point.value, line, "Plugins", package)
 
 
 def _said(point: EntryPoint, key: str) -> str:

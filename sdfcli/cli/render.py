@@ -62,7 +62,7 @@ def render(
     files: options.FieldFiles,
     output: options.Picture = None,
     size: Annotated[
-        str, typer.Option(metavar="WxH", help="Picture size in pixels, at most 8192 per side.")
+        str, typer.Option(metavar="WxH", help="Picture size in pixels, at most 8192 per side; N for N x N.")
     ] = "800x600",
     view: Annotated[
         str,
@@ -162,7 +162,7 @@ def render(
             rows += [("mesh", str(mesh) if at is None else f"{mesh} at {at}")]
         if found is not None:
             told["contacts"] = len(found)
-            rows += [("contacts", f"{len(found)} triangles up to {margin:g}")]
+            rows += [("contacts", f"{len(found):,} triangles up to {margin:g}")]
         record = Rendered if mesh is None else RenderedMesh
         print_written(record, file, [target], told, rows, clock.perf_counter() - start, json, quiet, place)
 
@@ -217,8 +217,8 @@ class Guest:
 
 
 def parse_size(size: str) -> tuple[int, int]:
-    """Parses WxH into width and height. Raises UsageError for anything else."""
-    match = re.fullmatch(r"(\d{1,9})x(\d{1,9})", size)
+    """Parses WxH, or N for both, into width and height. Raises UsageError for anything else."""
+    match = re.fullmatch(r"(\d{1,9})(?:x(\d{1,9}))?", size)
     if match is None:
-        raise UsageError(f"--size {size}: use WIDTHxHEIGHT, as in 800x600")
-    return int(match.group(1)), int(match.group(2))
+        raise UsageError(f"--size {size}: use WIDTHxHEIGHT, as in 800x600, or one number for both")
+    return int(match.group(1)), int(match.group(2) or match.group(1))

@@ -1,33 +1,51 @@
-"""A batch's report: one self-contained HTML page."""
+"""A report on many builds, checks or samplings: one self-contained HTML page."""
 
 from __future__ import annotations
 
 import html
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sdfcli.cli.outcomes import counts
+from sdfcli.cli.outcomes import counts, unit_of
 from sdfcli.cli.output import error_text, human_bytes
 from sdfcli.cli.wording import health_text
+from sdfcli.errors import UsageError
 
 if TYPE_CHECKING:
     from sdfcli.batch.messages import Outcome, Settings
+    from sdfcli.batch.run import BuildRequest
 
 STYLE = """
-body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color: #222; }
+body { font: 13px/1.4 system-ui, sans-serif; margin: 1.2em; color: #222; }
 table { border-collapse: collapse; }
-th, td { padding: .3em .8em; text-align: left; vertical-align: middle; border-bottom: 1px solid #ddd; }
-th { position: sticky; top: 0; background: #f4f6f8; white-space: nowrap; }
+th, td { padding: .3em .4em; text-align: left; vertical-align: middle; border-bottom: 1px solid #ddd; }
+th { position: sticky; top: 0; background: #f4f6f8; }
 th button { all: unset; cursor: pointer; font-weight: bold; }
 th button:focus-visible { outline: 2px solid #27f; }
 th[aria-sort=ascending] button::after { content: " \\25b2"; }
 th[aria-sort=descending] button::after { content: " \\25bc"; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-td.name, td.text { min-width: 11em; max-width: 26em; overflow-wrap: anywhere; }
-td img { display: block; width: 96px; height: 96px; }
+td.name, td.text { max-width: 26em; overflow-wrap: anywhere; }
+td:nth-child(2), td:nth-child(4), td:nth-child(6) { min-width: 9em; }
+td img { display: block; width: 80px; height: 80px; }
 .failed { background: #fde8e8; }
 .doubtful { background: #fff6dc; }
 small { color: #666; }
+@media (max-width: 1150px) {
+  table, tbody { display: block; }
+  thead tr { display: flex; flex-wrap: wrap; }
+  th, td { border: none; }
+  th { position: static; }
+  thead th:first-child { display: none; }
+  tbody tr { display: grid; grid-template-columns: repeat(auto-fill, minmax(7em, 1fr)); border-bottom: 1px solid #ddd; }
+  td.name, td.text { grid-column: 1 / -1; min-width: 0; max-width: none; }
+  td.number { text-align: left; }
+  td:empty { display: none; }
+  td:not(.name)::before { content: var(--name, ""); display: block; font-size: smaller; color: #666; }
+}
 """
 
 SCRIPT = """
@@ -45,66 +63,126 @@ document.querySelectorAll("th button").forEach(button => button.addEventListener
 }));
 """
 
-COLUMNS = (
-    ("mesh", "text"),
-    ("outcome", "text"),
-    ("health", "text"),
-    ("triangles", "number"),
-    ("sign", "text"),
-    ("certain", "number"),
-    ("thinnest", "number"),
-    ("lost", "number"),
-    ("leaves", "number"),
-    ("max error", "number"),
-    ("rms error", "number"),
-    ("seconds", "number"),
-    ("size", "number"),
-)
-SAMPLE_COLUMNS = (
-    ("mesh", "text"),
-    ("outcome", "text"),
-    ("triangles", "number"),
-    ("sign", "text"),
-    ("certain", "number"),
-    ("outside", "number"),
-    ("inside", "number"),
-    ("on surface", "number"),
-    ("seconds", "number"),
-    ("size", "number"),
-)
-"""Columns of fields and of samples; a picture comes before a field's."""
+
+TITLES = {"build": "Signed distance fields", "check": "Mesh checks", "samples": "Training samples"}
+"""Page titles by command."""
+FRACTIONS = """Errors and thicknesses are fractions of the mesh's diagonal, or of <code>--unit</code>; below them,
+lengths in the mesh's units."""
+ABOUT = {
+    "build": f"<p>Errors are the largest and the root mean square at random points. {FRACTIONS}</p>",
+    "check": f"<p>{FRACTIONS}</p>",
+    "samples": "",
+}
+"""Paragraph below the counts, by command."""
+
+Column = tuple[str, str, Callable[["Outcome"], str]]
+"""Heading, kind (`text` or `number`), and cell for a mesh that has not failed."""
 
 
-def write_page(path: Path, outcomes: list[Outcome], total: int, settings: Settings) -> None:
-    """Writes the page atomically. Raises UsageError if it exists, unless `force` is set, or cannot be written."""
+def _columns(command: str) -> list[Column]:
+    """A page's columns after the mesh and its verdict."""
+    mesh: list[Column] = [
+        ("triangles", "number", lambda each: _count(each["triangles"])),
+        ("sign", "text", lambda each: _cell(each["sign"], _with_reason(each["sign"], each["sign_reason"]), "text")),
+        ("certain", "number", lambda each: _share(each["sign_confidence"], ".1%")),
+    ]
+    work: list[Column] = [
+        ("seconds", "number", lambda each: _share(each.get("seconds", {}).get("total"), ".2f")),
+        ("size", "number", lambda each: _number(each["bytes"], human_bytes(each["bytes"]))),
+    ]
+    if command == "samples":
+        return [
+            *mesh,
+            ("outside", "number", lambda each: _count(each["pos"])),
+            ("inside", "number", lambda each: _count(each["neg"])),
+            ("on surface", "number", lambda each: _count(each["surface"])),
+            *work,
+        ]
+    found: list[Column] = [
+        ("health", "text", lambda each: _text(health_text(each.get("health", each)))),
+        *mesh,
+        ("thinnest", "number", lambda each: _length(each["sheets"]["thinnest"], unit_of(each))),
+        ("lost", "number", lambda each: _share(each["sheets"]["lost"], ".2%")),
+    ]
+    if command == "check":
+        return [*found, ("in a build", "text", lambda each: _text(_findings(each)))]
+    return [
+        *found,
+        ("leaves", "number", lambda each: _count(each["leaves"])),
+        ("max error", "number", lambda each: _length(each["max_error"], unit_of(each))),
+        ("rms error", "number", lambda each: _length(each["rms_error"], unit_of(each))),
+        ("samples", "number", lambda each: _count(each.get("error_samples"))),
+        *work,
+    ]
+
+
+def _command(settings: Settings) -> str:
+    """The command that made the outcomes."""
+    return "check" if settings.check else "build" if settings.samples is None else "samples"
+
+
+@contextmanager
+def reported(path: Path | None, request: BuildRequest) -> Iterator[list[Outcome]]:
+    """Yields a list for outcomes, from which the page is written at the end, also if interrupted. path: None: no page.
+
+    Raises UsageError, before any work, if the page may not be written.
+    """
+    done: list[Outcome] = []
+    if path is None:
+        yield done
+        return
+    _check_page(path, request)
+    try:
+        yield done
+    except KeyboardInterrupt:
+        write_page(path, done, request)
+        raise
+    write_page(path, done, request)
+
+
+def _check_page(path: Path, request: BuildRequest) -> None:
+    from sdfcli.runtime.files import check_ending, check_target
+
+    check_ending(path, "", ".html", ".htm")
+    check_target(path, request.settings.force, *request.inputs)
+    if any(os.path.realpath(job.output) == os.path.realpath(path) for job in request.jobs if job.output):
+        raise UsageError(f"--report {path}: that is the output of a mesh; use another name")
+
+
+def write_page(path: Path, outcomes: list[Outcome], request: BuildRequest) -> None:
+    """Writes the page atomically, if there are outcomes. Raises UsageError if it exists, unless forced, or cannot be
+    written."""
     from sdfcli.runtime.files import written_whole
 
-    with written_whole(path, settings.force) as temporary:
-        text = page(outcomes, total, settings.samples is not None)
-        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+    if outcomes:
+        with written_whole(path, request.settings.force) as temporary:
+            text = page(outcomes, len(request.jobs), _command(request.settings))
+            temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def page(outcomes: list[Outcome], total: int, samples: bool = False) -> str:
-    """The page: a sortable table with a row per mesh, failures included. samples: whether they are samples, not
-    fields."""
-    columns = SAMPLE_COLUMNS if samples else COLUMNS
-    heads = "" if samples else "<th>picture</th>"
-    heads += "".join(f'<th data-kind="{kind}"><button type="button">{name}</button></th>' for name, kind in columns)
-    rows = "\n".join(_row(outcome, samples) for outcome in outcomes)
-    title = "Training samples" if samples else "Signed distance fields"
+def page(outcomes: list[Outcome], total: int, command: str = "build") -> str:
+    """The page: a sortable table with a row per mesh, failures included. command: `build`, `check` or `samples`."""
+    columns, pictures = _columns(command), command == "build"
+    named = [("mesh", "text"), ("verdict", "text"), *(column[:2] for column in columns)]
+    heads = "".join(f'<th data-kind="{sort}"><button type="button">{name}</button></th>' for name, sort in named)
+    first = 2 if pictures else 1  # after the picture
+    names = "".join(f'td:nth-child({k}) {{ --name: "{name}"; }}\n' for k, (name, _) in enumerate(named, first))
+    rows = "\n".join(_row(outcome, columns, pictures) for outcome in outcomes)
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta name="generator" content="sdfcli {"samples" if samples else "build"} --report">
-<title>{title}</title>
-<style>{STYLE}</style>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="sdfcli {command} --report">
+<title>{TITLES[command]}</title>
+<style>{STYLE}{names}</style>
 </head>
 <body>
-<h1>{title}</h1>
-<p>{html.escape(counts(outcomes, total))}</p>
+<h1>{TITLES[command]}</h1>
+<p>{html.escape(counts(outcomes, total, command == "check"))}</p>
+{ABOUT[command]}
 <table>
-<thead><tr>{heads}</tr></thead>
+<thead><tr>{"<th>picture</th>" if pictures else ""}{heads}</tr></thead>
 <tbody>
 {rows}
 </tbody>
@@ -115,46 +193,25 @@ def page(outcomes: list[Outcome], total: int, samples: bool = False) -> str:
 """
 
 
-def _row(outcome: Outcome, samples: bool) -> str:
+def _row(outcome: Outcome, columns: list[Column], pictures: bool) -> str:
     failed = outcome["status"] == "failed"
-    cells = [_cell(outcome["input"], _with_reason(outcome["input"], outcome["output"]), "name")]
+    picture = outcome.get("picture")
+    image = f'<img alt="" src="data:image/png;base64,{html.escape(picture)}">' if picture else ""
+    name = _with_reason(outcome["input"], outcome.get("output") or "")
+    cells = [*([f"<td>{image}</td>"] if pictures else []), _cell(outcome["input"], name, "name")]
     if failed:
         why = _with_reason(f"failed ({outcome['exit_code']})", outcome["error"])
-        columns = SAMPLE_COLUMNS if samples else COLUMNS
-        cells += [_cell("failed", why, "text"), *(_cell("", "", "") for _ in columns[2:])]
+        cells += [_cell("failed", why, "text"), *(_cell("", "", "") for _ in columns)]
     else:
-        seconds, certain = outcome.get("seconds", {}).get("total"), outcome["sign_confidence"]
-        skipped = "skipped" if outcome["status"] == "skipped" else ""
-        cells += [
-            _cell(outcome["verdict"], _with_reason(outcome["verdict"], skipped), "text"),
-            *([] if samples else [_text(health_text(outcome["health"]))]),
-            _number(outcome["triangles"], f"{outcome['triangles']:,}"),
-            _cell(outcome["sign"], _with_reason(outcome["sign"], outcome["sign_reason"]), "text"),
-            _number(certain, "" if certain is None else f"{certain:.1%}"),
-            *(_sample_cells(outcome) if samples else _field_cells(outcome)),
-            _number(seconds, "" if seconds is None else f"{seconds:.2f}"),
-            _number(outcome["bytes"], human_bytes(outcome["bytes"])),
-        ]
-    if not samples:
-        picture = outcome.get("picture")
-        image = f'<img alt="" src="data:image/png;base64,{html.escape(picture)}">' if picture else ""
-        cells.insert(0, f"<td>{image}</td>")
-    return f'<tr class="{html.escape(outcome["status"] if failed else outcome["verdict"])}">{"".join(cells)}</tr>'
+        below = ["skipped"] if outcome["status"] == "skipped" else []
+        below += [f"failed ({outcome['exit_code']}): {outcome['error']}"] if outcome["exit_code"] else []
+        cells.append(_cell(outcome["verdict"], _with_reason(outcome["verdict"], ", ".join(below)), "text"))
+        cells += [cell(outcome) for _, _, cell in columns]
+    return f'<tr class="{"failed" if outcome["exit_code"] else html.escape(outcome["verdict"])}">{"".join(cells)}</tr>'
 
 
-def _sample_cells(outcome: Outcome) -> list[str]:
-    return [_number(outcome[name], f"{outcome[name]:,}") for name in ("pos", "neg", "surface")]
-
-
-def _field_cells(outcome: Outcome) -> list[str]:
-    thinnest, lost = map(outcome["sheets"].get, ("thinnest", "lost"))
-    return [
-        _number(thinnest, "" if thinnest is None else error_text(thinnest)),
-        _number(lost, "" if lost is None else f"{lost:.2%}"),
-        _number(outcome["leaves"], f"{outcome['leaves']:,}"),
-        _number(outcome["max_error"], error_text(outcome["max_error"])),
-        _number(outcome["rms_error"], error_text(outcome["rms_error"])),
-    ]
+def _findings(outcome: Outcome) -> str:
+    return "; ".join(f"{each['what']}: {each['then']}" for each in outcome["findings"])
 
 
 def _with_reason(text: str, reason: str) -> str:
@@ -171,3 +228,18 @@ def _text(text: str) -> str:
 
 def _number(value: float | None, text: str) -> str:
     return _cell("" if value is None else value, html.escape(text), "number")
+
+
+def _length(fraction: float | None, unit: float) -> str:
+    """A fraction with its length below. unit: as in `length_text`."""
+    if fraction is None:
+        return _number(None, "")
+    return _cell(fraction, _with_reason(error_text(fraction), error_text(fraction * unit)), "number")
+
+
+def _count(count: int | None) -> str:
+    return _number(count, "" if count is None else f"{count:,}")
+
+
+def _share(value: float | None, form: str) -> str:
+    return _number(value, "" if value is None else f"{value:{form}}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -29,7 +29,12 @@ SIGMA = ",".join(map(str, SampleParams.sigma))
 
 Output = Annotated[
     str | None,
-    typer.Option("--output", "-o", help="Output file, folder for several meshes, or s3:// URL; NAME.npz by default."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Output file, folder for several meshes, or s3:// URL; NAME.npz by default.",
+    ),
 ]
 Count = Annotated[int, typer.Option("--count", "-n", metavar="N", help="Number of samples per mesh.")]
 Uniform = Annotated[
@@ -54,7 +59,6 @@ Seed = Annotated[int, typer.Option(help="Random seed; the same seed gives the sa
 def samples(
     meshes: Meshes,
     output: Output = None,
-    recursive: Recursive = False,
     count: Count = SampleParams.count,
     uniform: Uniform = SampleParams.uniform,
     surface: Surface = SampleParams.surface,
@@ -63,18 +67,19 @@ def samples(
     normalized: Normalized = False,
     seed: Seed = SampleParams.seed,
     sign: options.Sign = SampleParams.sign,
-    device: options.Devices = "auto",
-    threads: options.Threads = None,
-    max_memory: MaxMemory = None,
-    jobs: Jobs = None,
-    fail_fast: FailFast = False,
-    skip_existing: SkipExisting = False,
-    timeout: Timeout = None,
-    report: Report = None,
-    scheduler: Scheduler = None,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
+    recursive: Recursive = False,
+    jobs: Jobs = None,
+    skip_existing: SkipExisting = False,
+    fail_fast: FailFast = False,
+    timeout: Timeout = None,
+    report: Report = None,
+    scheduler: Scheduler = None,
+    device: options.Devices = "auto",
+    threads: options.Threads = None,
+    max_memory: MaxMemory = None,
 ) -> None:
     """Draw training samples for DeepSDF and similar networks: points with exact distances, from meshes.
 
@@ -84,12 +89,20 @@ def samples(
     from sdfcli.batch.run import BuildRequest
 
     most = memory_limit(max_memory)
-    words: Any = tuple(sigma.split(","))  # SampleParams checks them
-    params = SampleParams(count, uniform, surface, words, normals, normalized, seed, sign)
+    params = SampleParams.of(
+        count=count,
+        uniform=uniform,
+        surface=surface,
+        sigma=sigma,
+        normals=normals,
+        normalized=normalized,
+        seed=seed,
+        sign=sign,
+    )
     check_jobs(jobs, scheduler)
     settings = Settings(device, threads, most, samples=params, force=force, skip_existing=skip_existing)
     found, raises = jobs_of(meshes, output, recursive, ENDINGS), not json and report is None
-    request = BuildRequest(found, settings, output, jobs, timeout, fail_fast, scheduler, raises)
+    request = BuildRequest(found, settings, jobs, timeout, fail_fast, scheduler, raises)
     code = run_all(request, Style(json, quiet, verbose=False), report)
     if code:
         raise typer.Exit(code)

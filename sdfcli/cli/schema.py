@@ -16,6 +16,8 @@ from sdfcli.errors import UsageError
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 LINK = re.compile(r"\[(.*?)\]\(.*?\)")
 """Markdown link."""
+ERROR = "error"
+"""Title shared by all commands."""
 FILE = "file"
 """Schema name of file attributes."""
 VERSION = {
@@ -74,12 +76,19 @@ def outputs(name: str | None = None) -> dict[str, type[Record]]:
     for entry in BUILT_IN.values():
         if name in (None, entry.name.split()[0]):
             import_module(entry.target.partition(":")[0])
-    found = [title for title in sorted(OUTPUTS, key=_place) if name in (None, title.replace(",", "").split()[0])]
-    return {title: OUTPUTS[title] for title in found}
+    found = sorted(OUTPUTS, key=_place)
+    return {title: OUTPUTS[title] for title in found if name is None or _first(title) in (name, ERROR)}
+
+
+def _first(title: str) -> str:
+    """An output's command, or ERROR."""
+    return title.replace(",", "").split()[0]
 
 
 def _place(title: str) -> tuple[int, int]:
-    """An output's place: of its command, then of its sub-command."""
+    """An output's place: of its command, then of its sub-command; ERROR is last."""
+    if title == ERROR:
+        return len(COMMANDS), 0
     first, second, *_ = f"{title} ".replace(",", " ").split(" ")
     return COMMANDS.index(first), NAMES.index(f"{first} {second}") if f"{first} {second}" in NAMES else 0
 

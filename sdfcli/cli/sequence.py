@@ -22,12 +22,10 @@ from sdfcli.cli.build_options import (
     Tolerance,
     Unit,
     memory_limit,
-    parse_domain,
-    unit_for,
 )
 from sdfcli.cli.output import error_text, human_bytes, pace, print_json, print_table, progress, say
 from sdfcli.cli.records import Count, Line, Seconds, SummedSequence, took
-from sdfcli.cli.wording import frames_text
+from sdfcli.cli.wording import frames_text, length_text, lengths_of
 from sdfcli.errors import UsageError
 from sdfcli.params import ENDINGS, BuildOptions, BuildParams
 from sdfcli.startup import driver
@@ -52,7 +50,12 @@ Times = Annotated[
         metavar="FILE", help="Frame times in seconds: one per line, or .npy. Not with --fps.", show_default=False
     ),
 ]
-Cold = Annotated[bool, typer.Option("--cold", help="Build each frame independently of the previous one.")]
+Cold = Annotated[
+    bool,
+    typer.Option(
+        "--cold", help="Build each frame independently of the previous one.", rich_help_panel=options.ADVANCED
+    ),
+]
 Jobs = Annotated[
     int | None,
     typer.Option(
@@ -62,6 +65,7 @@ Jobs = Annotated[
         metavar="N",
         help="Number of processes that build frames; by default one per core, or up to eight per GPU.",
         show_default=False,
+        rich_help_panel=options.DEVICE,
     ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print a line per frame, and seconds per stage.")]
@@ -104,26 +108,26 @@ def sequence(
     fps: Fps = None,
     times: Times = None,
     faces: options.Faces = None,
-    octree: Octree = BuildParams.octree,
-    depth: Depth = BuildParams.depth,
     tolerance: Tolerance = BuildParams.tolerance,
-    band: Band = BuildParams.band,
-    thin: Thin = BuildParams.thin,
-    sign: options.Sign = BuildParams.sign,
-    query: options.Query = BuildParams.query,
-    domain: Domain = None,
-    unit: Unit = None,
     max_error: MaxError = None,
-    cold: Cold = False,
+    sign: options.Sign = BuildParams.sign,
     resume: options.Resume = False,
-    device: options.Devices = "auto",
-    threads: options.Threads = None,
-    max_memory: MaxMemory = None,
-    jobs: Jobs = None,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: Verbose = False,
+    depth: Depth = BuildParams.depth,
+    thin: Thin = BuildParams.thin,
+    band: Band = BuildParams.band,
+    unit: Unit = None,
+    device: options.Devices = "auto",
+    threads: options.Threads = None,
+    max_memory: MaxMemory = None,
+    jobs: Jobs = None,
+    domain: Domain = None,
+    octree: Octree = BuildParams.octree,
+    query: options.Query = BuildParams.query,
+    cold: Cold = False,
 ) -> None:
     """Build a moving mesh's fields, frame by frame, into one HDF5 file.
 
@@ -131,8 +135,18 @@ def sequence(
     """
     if fps is not None and times is not None:
         raise UsageError("--fps and --times both set the frames' times; use one of them")
-    unit = unit_for(unit, max_error, tolerance)
-    params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
+    params = BuildParams.of(
+        octree=octree,
+        depth=depth,
+        tolerance=tolerance,
+        band=band,
+        thin=thin,
+        sign=sign,
+        query=query,
+        domain=domain,
+        unit=unit,
+        max_error=max_error,
+    )
     if jobs == 1:
         driver.start(device)
     from sdfcli.runtime.files import check_ending, check_target
@@ -163,7 +177,7 @@ def sequence(
 
 def _say_kept(kept: int, count: int) -> None:
     if kept:
-        say(f"{kept} of {count} frames are kept; to go on, repeat the command with --resume")
+        say(f"{kept:,} of {count:,} frames are kept; to go on, repeat the command with --resume")
 
 
 @dataclass
@@ -210,7 +224,7 @@ class Shown:
     def _line(self, row: dict[str, Any], name: str) -> str:
         how = "kept" if row["seconds"] is None else f"{row['seconds']['total']:.2f} s"
         error = f"error {error_text(row['max_error'])}"
-        place = f"[{row['index'] + 1}/{len(self.frames)}]"
+        place = f"[{row['index'] + 1:,}/{len(self.frames):,}]"
         return f"{place} {name}: {row['verdict']}, {row['leaves']:,} leaves, {error}, {how}"
 
     def end(self, named: list[str], output: Path, facts: dict[str, Any], unit: float) -> None:
@@ -227,6 +241,7 @@ class Shown:
                     coherent_frames=self.coherent,
                     motion=None if self._motion_unknown else self.motion,
                     **facts,
+                    lengths=lengths_of(facts | {"tolerance": facts["parameters"]["tolerance"]}, unit),
                     leaves=self.leaves,
                     bytes=size,
                     seconds=took(seconds),
@@ -246,7 +261,7 @@ class Shown:
     def _motion_text(self, unit: float) -> str:
         if len(self.frames) < 2:
             return "unknown: there is one frame"
-        known = f"at most {error_text(self.motion / unit)} of the unit per frame"
+        known = f"at most {length_text(self.motion / unit, unit, 'unit')} per frame"
         if not self.unknown:
             return known
         faces = f"{self.unknown:,} frame{'s have' if self.unknown > 1 else ' has'} other faces than the one before"
@@ -257,16 +272,17 @@ class Shown:
     ) -> list[tuple[str, str]]:
         count, parameters = len(self.frames), facts["parameters"]
         lasts = f"{float(self.times[0]):g} to {float(self.times[-1]):g} s"
-        kept = f"; {self.kept} were kept" if self.kept else ""
+        kept = f"; {self.kept:,} were kept" if self.kept else ""
         return [
             ("frames", f"{count:,}, {lasts}"),
-            ("error", f"at most {error_text(facts['max_error'])} of the unit (tolerance {parameters['tolerance']:g})"),
+            ("error", f"{length_text(facts['max_error'], unit, 'unit')}, largest of all frames' samples"),
+            ("tolerance", length_text(parameters["tolerance"], unit, "unit")),
             ("file", f"{output}, {human_bytes(size)}"),
             ("time", f"{seconds:.1f} s, {rate:.3g} frames/s{kept}"),
             ("verdict", frames_text(facts["verdicts"])),
             ("sign", frames_text(facts["signs"])),
             ("motion", self._motion_text(unit)),
-            ("coherent", f"{self.coherent:,} frames rest on the frame before"),
-            ("unit", f"{unit:.9g}, in the mesh's units"),
+            ("coherent", f"{self.coherent:,} frame{'s rest' if self.coherent != 1 else ' rests'} on the frame before"),
+            ("unit", f"{unit:.9g}, in the mesh's units, as are all lengths"),
             ("octree", f"{parameters['octree']}, {self.leaves / count:,.0f} leaves per frame"),
         ]

@@ -56,7 +56,8 @@ def slice_plane(
         ),
     ] = None,
     size: Annotated[
-        int, typer.Option(help="Pixels along the domain edge, 64 to 4096; for --sheet, of all columns together.")
+        int,
+        typer.Option(help="Size of the square plane in pixels, 64 to 4096; for --sheet, of all columns together."),
     ] = 800,
     octree: Annotated[bool, typer.Option("--octree", help="Draw the octree's leaves.")] = False,
     why: Annotated[

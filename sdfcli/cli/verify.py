@@ -11,13 +11,14 @@ from sdfcli.cli import options
 from sdfcli.cli.fields import open_field
 from sdfcli.cli.output import error_text, print_json, print_table, progress, say
 from sdfcli.cli.records import Amount, Count, Line, Record, Vector
-from sdfcli.cli.wording import unit_name
-from sdfcli.errors import CheckFailedError, InputError, UsageError
+from sdfcli.cli.wording import length_text, lengths_of, unit_name
+from sdfcli.errors import CheckFailedError
+from sdfcli.params import check_tolerance
 
 if TYPE_CHECKING:
     from sdfcli.field.field import Field
-    from sdfcli.verify.accuracy import RegionErrors
-    from sdfcli.verify.as_given import TurnedShell
+    from sdfcli.quality.accuracy import RegionErrors
+    from sdfcli.quality.as_given import TurnedShell
 
 MOST_TURNED = 5
 """Maximum number of turned shells listed individually, without --json."""
@@ -29,6 +30,7 @@ class Region(Record):
     samples: Count
     max_error: Amount
     rms_error: Amount
+    lengths: dict[str, Amount]
     jumps: Annotated[Count, "points left out"]
     cell: Annotated[Amount, "the largest leaf"]
 
@@ -42,7 +44,7 @@ class Turned(Record):
     confirmed: bool
 
 
-class Verified(Line, title="verify", shared="input tolerance max_error notes"):
+class Verified(Line, title="verify", shared="input tolerance max_error lengths notes"):
     """One line."""
 
     reference: Annotated[str, "the mesh of `--mesh`"]
@@ -50,8 +52,8 @@ class Verified(Line, title="verify", shared="input tolerance max_error notes"):
     passed: Annotated[bool, "whether the error is within the tolerance"]
     regions: Annotated[
         dict[str, Region],
-        "by `near`, `band` and `everywhere`: `samples`, `max_error`, `rms_error`, `jumps` (points left out) and `cell` "
-        "(the largest leaf)",
+        "by `near`, `band` and `everywhere`: `samples`, `max_error`, `rms_error`, both as `lengths` in the mesh's "
+        "units, `jumps` (points left out) and `cell` (the largest leaf)",
     ]
     turned: Annotated[
         list[Turned],
@@ -86,76 +88,77 @@ def verify(
 
     Example: sdfcli verify bunny.h5 --mesh bunny.ply --samples 1000000
     """
-    from sdfcli.backend import select_backend
-    from sdfcli.mesh.load import load_mesh
-    from sdfcli.verify.accuracy import errors, sample_points
-    from sdfcli.verify.as_given import GivenMesh
+    check_tolerance(tolerance)
+    from sdfcli.quality.verification import verify as compare
 
-    if tolerance is not None and not 0 < tolerance < 1:
-        raise UsageError(f"--tolerance {tolerance:g}: use a fraction of the diagonal between 0 and 1")
     with progress(str(file), quiet or json) as update:
         field = open_field(file, frame, None)
-        loaded = load_mesh(mesh)
-        try:
-            made_from, sign = field.info["mesh"]["sha256"], str(field.info["sign"])
-            promised, band = (float(field.info["parameters"][name]) for name in ("tolerance", "band"))
-            unit = field.info["parameters"].get("unit")
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{file}: does not say how it was built; build it again to verify it") from error
-        source = loaded if unit is None else loaded.placed(None, unit)
-        same = source.sha256 == made_from
-        allowed = promised if tolerance is None else tolerance
-        reference = GivenMesh(source, sign != "none", select_backend(device, threads))
-        found = {}
-        for region, points in sample_points(source, band, samples, seed).items():
-            update(f"{len(points):,} points, {region}")
-            found[region] = errors(field, source.unit, allowed, band, reference, points)
-    worst = max(region.largest for region in found.values())
-    passed = worst <= allowed
+        found = compare(
+            field,
+            mesh,
+            samples=samples,
+            tolerance=tolerance,
+            seed=seed,
+            device=device,
+            threads=threads,
+            progress=update,
+        )
+    worst, allowed, unit = found.error, found.tolerance, found.unit
     if json:
         print_json(
             Verified(
                 input=str(file),
                 reference=str(mesh),
-                same_mesh=same,
-                passed=passed,
-                notes=loaded.notes,
+                same_mesh=found.same_mesh,
+                passed=found.passed,
+                notes=found.notes,
                 tolerance=allowed,
                 max_error=worst,
-                regions={name: _figures(field, region) for name, region in found.items()},
-                turned=[Turned(**shell._asdict(), confirmed=shell.confirmed) for shell in reference.turned],
+                lengths=lengths_of({"tolerance": allowed, "max_error": worst}, unit),
+                regions={name: _figures(field, region, unit) for name, region in found.regions.items()},
+                turned=[Turned(**shell._asdict(), confirmed=shell.confirmed) for shell in found.turned],
             )
         )
     elif not quiet:
-        verdict = "passed" if passed else "FAILED"
-        above = "at most" if passed else "above"
-        unit_text = unit_name(field.info["parameters"])
+        verdict = "passed" if found.passed else "FAILED"
+        share = f"of the {unit_name(field.info['parameters'])}"
         print_table(
-            f"{file}: {verdict}, error {error_text(worst)} of the {unit_text}, {above} {error_text(allowed)}",
-            _rows(found),
-            ("region", "points", "max error", "rms error", "at a jump of the sign"),
+            f"{file}: {verdict}, {_compared(field, unit, worst, allowed)}",
+            _rows(found.regions, unit),
+            ("region", "points", "max error", share, "rms error", share, "at a jump of the sign"),
         )
-        _print_turned(reference.turned)
-        if not same:
+        _print_turned(found.turned)
+        if not found.same_mesh:
             say("note: this is not the mesh that the field was built from")
-    if not passed:
-        fractions = f"{error_text(worst)} of the {unit_name(field.info['parameters'])}, above {error_text(allowed)}"
-        raise CheckFailedError(f"{file}: the error is {fractions}")
+    if not found.passed:
+        raise CheckFailedError(f"{file}: {_compared(field, unit, worst, allowed)}")
 
 
-def _figures(field: Field, region: RegionErrors) -> Region:
+def _compared(field: Field, unit: float, worst: float, allowed: float) -> str:
+    """The largest error and the tolerance. unit: in the mesh's units."""
+    name, side = unit_name(field.info["parameters"]), "within" if worst <= allowed else "above"
+    return f"error {length_text(worst, unit, name)}, {side} the tolerance {length_text(allowed, unit, name)}"
+
+
+def _figures(field: Field, region: RegionErrors, unit: float) -> Region:
     return Region(
         samples=region.samples,
         max_error=region.largest,
         rms_error=region.rms,
+        lengths={"max_error": region.largest * unit, "rms_error": region.rms * unit},
         jumps=region.jumps,
         cell=float(field.cell_at([region.where])[1][0]),
     )
 
 
-def _rows(found: dict[str, RegionErrors]) -> list[tuple[str, ...]]:
+def _rows(found: dict[str, RegionErrors], unit: float) -> list[tuple[str, ...]]:
     return [
-        (name, f"{region.samples:,}", error_text(region.largest), error_text(region.rms), f"{region.jumps:,}")
+        (
+            name,
+            f"{region.samples:,}",
+            *(error_text(scale * value) for value in (region.largest, region.rms) for scale in (unit, 1.0)),
+            f"{region.jumps:,}",
+        )
         for name, region in found.items()
     ]
 

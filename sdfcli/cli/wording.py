@@ -31,7 +31,9 @@ def kept_text(limit: str | None) -> str:
 
 def health_text(health: dict[str, Any]) -> str:
     """A mesh's state in a few words."""
-    faults = [f"{health[key]:,} {key.replace('_', ' ')}" for key in FAULTS if health.get(key)]
+    from sdfcli.mesh.health import count_text
+
+    faults = [count_text(health[key], key) for key in FAULTS if health.get(key)]
     return ", ".join(["watertight" if health["watertight"] else "not watertight", *faults])
 
 
@@ -58,24 +60,49 @@ def verdict_text(report: dict[str, Any]) -> str:
     return f"{words} (the mesh's inside is certain at {confidence:.1%} of the points near the surface)"
 
 
+FRACTIONS = ("tolerance", "max_error", "rms_error")
+"""Fractions in reports."""
+SHEETS = ("thinnest", "needed_thin")
+"""Those in `sheets`."""
+
+
+def lengths_of(report: dict[str, Any], unit: float) -> dict[str, float | None]:
+    """A report's fractions as lengths in the mesh's units, by name. unit: in the mesh's units."""
+    found = {name: report[name] for name in FRACTIONS if name in report}
+    found |= {name: report.get("sheets", {}).get(name) for name in SHEETS if "sheets" in report}
+    return {name: None if value is None else value * unit for name, value in found.items()}
+
+
+def length_text(fraction: float, unit: float, name: str) -> str:
+    """A length in the mesh's units, then as a fraction. unit: in the mesh's units; name: see `unit_name`."""
+    return f"{error_text(fraction * unit)} ({error_text(fraction)} of the {name})"
+
+
+def errors_text(report: dict[str, Any], unit: float, name: str) -> str:
+    """Largest and root-mean-square error with their sample count; unit, name: as for `length_text`."""
+    count = f"{report['error_samples']:,} " if "error_samples" in report else ""
+    rms = f"rms {error_text(report['rms_error'] * unit)} ({error_text(report['rms_error'])})"
+    return f"{length_text(report['max_error'], unit, name)}, largest of {count}samples; {rms}"
+
+
 def unit_name(parameters: dict[str, Any]) -> str:
     """Length unit of a build's errors and tolerances: `unit` or `diagonal`."""
     return "unit" if "unit" in parameters else "diagonal"
 
 
 def sheets_text(
-    sheets: dict[str, Any], tolerance: float, lost: str = "lost", unit: str = "diagonal", signed: bool = False
+    sheets: dict[str, Any], tolerance: float, unit: float, name: str, lost: str = "lost", signed: bool = False
 ) -> str:
     """Thinnest wall, share of the surface whose walls or gaps are lost, and options that would keep them.
 
-    unit: see `unit_name`. signed: whether the field has signs, for walls that were not measured.
+    unit, name: as for `length_text`. signed: whether the field has signs, for walls that were not measured.
     """
     if sheets["lost"] is None:
         return "not measured" if signed else "not resolved: the field has no signs"
     if sheets["thinnest"] is None:
-        words = f"none below {error_text(WIDEST_SHEET * tolerance)} of the {unit}"
+        words = f"none below {length_text(WIDEST_SHEET * tolerance, unit, name)}"
     else:
-        words = f"{error_text(sheets['thinnest'])} of the {unit} at the thinnest"
+        words = f"{length_text(sheets['thinnest'], unit, name)} at the thinnest"
     if not sheets["lost"]:
         return words
     share, needed, depth = sheets["lost"], sheets["needed_thin"], sheets["needed_depth"]

@@ -58,6 +58,8 @@ FORMATS = {
     ),
 }
 """Formats by file ending, in the help's order."""
+TYPED = [ending for ending, form in FORMATS.items() if form.dtypes]
+"""Endings of formats whose grids have a `dtype`."""
 
 
 def load(writer: str) -> Any:

@@ -31,7 +31,8 @@ def write_contacts(path: Path, found: Manifold, poses: int, force: bool) -> None
         if path.suffix.lower() == ".vtkhdf":
             _write_vtkhdf(temporary, found, poses)
             return
-        front, back = np.column_stack((found.pose, found.triangle)), np.column_stack((found.distance, found.normal))
+        front = np.column_stack((found.pose, found.triangle)).astype(np.float64)
+        back = np.column_stack((found.distance, found.normal))
         parts = (slice(first, first + CHUNK) for first in range(0, len(found), CHUNK))
         if path.suffix.lower() == ".csv":
             with open(temporary, "w") as text:

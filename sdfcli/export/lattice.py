@@ -78,6 +78,24 @@ class Lattice:
         return math.prod(self.shape)
 
 
+@dataclass(frozen=True, repr=False)
+class Grid:
+    """A field on a regular grid: distance[i, j, k] lies at origin + spacing * (i, j, k), as in an exported `.npz` file.
+
+    Attributes:
+        distance: (nx, ny, nz) float32: signed distances in mesh units.
+        origin: (3,) float64: position of distance[0, 0, 0], in mesh units.
+        spacing: distance between neighbouring points, in mesh units.
+    """
+
+    distance: npt.NDArray[np.float32]
+    origin: npt.NDArray[np.float64]
+    spacing: float
+
+    def __repr__(self) -> str:
+        return f"<Grid: {' x '.join(map(str, self.distance.shape))} points, spacing {self.spacing:.4g}>"
+
+
 def make_lattice(field: Distances, resolution: int, window: npt.ArrayLike | None = None) -> Lattice:
     """A lattice with `resolution` points along the longest side of a window (x0, y0, z0, x1, y1, z1) or the domain.
 
@@ -130,6 +148,13 @@ def check_memory(lattice: Lattice, bytes_each: int) -> None:
             f"the grid takes {needed / 1e9:.3g} GB in memory, of which {free / 1e9:.3g} are free; "
             "use a smaller --resolution or --window"
         )
+
+
+def make_grid(field: Distances, resolution: int, window: npt.ArrayLike | None) -> Grid:
+    """`Field.grid`."""
+    lattice = make_lattice(field, resolution, window)
+    check_memory(lattice, np.dtype(np.float32).itemsize)
+    return Grid(volume(field, lattice), np.array(lattice.origin), lattice.spacing)
 
 
 def volume(field: Distances, lattice: Lattice) -> npt.NDArray[np.float32]:

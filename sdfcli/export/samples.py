@@ -6,22 +6,25 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import select_backend
 from sdfcli.errors import InputError
-from sdfcli.mesh.load import load_mesh
+from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.params import SampleParams
+from sdfcli.params import SampleKeywords, SampleParams
+from sdfcli.quality.accuracy import Places, face_directions, on_surface, surface_samples
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.files import written_whole
 from sdfcli.runtime.memory import memory_errors
 from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
-from sdfcli.verify.accuracy import Places, face_directions, on_surface, surface_samples
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
@@ -96,8 +99,14 @@ class Samples:
 
 
 @memory_errors("try a smaller --count")
-@takes(SampleParams)
-def samples(source: Any, *, device: str = "auto", threads: int | None = None, **parameters: Any) -> Samples:
+@takes(SampleKeywords, SampleParams)
+def samples(
+    source: MeshSource | MeshDistance,
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+    **parameters: Unpack[SampleKeywords],
+) -> Samples:
     """Draws random points around a triangle mesh, with exact signed distances: training data for DeepSDF and similar
     networks. The same mesh and parameters give the same samples.
 
@@ -117,10 +126,10 @@ def samples(source: Any, *, device: str = "auto", threads: int | None = None, **
         DeviceError: the device or its software is missing.
         OutOfMemoryError: the mesh or the samples do not fit into memory.
     """
-    params = SampleParams(**parameters)
+    params = SampleParams.of(**parameters)
     if not isinstance(source, MeshDistance):
         backend = select_backend(device, threads)
-        source = MeshDistance.of(Scene.of(load_mesh(source, backend), params.sign, backend))
+        source = MeshDistance._of(Scene.of(load_mesh(source, backend), params.sign, backend))
     return draw(source, params)
 
 

@@ -6,7 +6,7 @@ import contextlib
 import math
 from importlib import import_module
 from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,8 @@ def write_vdb(path: Path, field: Distances, lattice: Lattice) -> None:
     """
     openvdb = _openvdb()
     check_memory(lattice, BYTES)
-    beyond = math.sqrt(3) * field.domain.length  # above all distances in the domain
+    # Above all distances in the domain: a voxel that equals the background is inactive.
+    beyond = math.sqrt(3) * field.domain.length
     grid = openvdb.FloatGrid(beyond)
     grid.name = "distance"
     grid.gridClass = openvdb.GridClass.LEVEL_SET
@@ -45,13 +46,16 @@ def _openvdb() -> Any:
         return import_module("openvdb")
     except ImportError as error:
         with contextlib.suppress(ImportError):
-            bpy = import_module("bpy")  # loads the libraries that the module needs
-            folders = [str(each) for root in bpy.__path__ for each in Path(root).glob(BLENDERS_MODULES)]
+            bpy = find_spec("bpy")  # before its import, which points `bpy.__path__` at Blender's scripts
+            import_module("bpy")  # loads the libraries that the module needs
+            roots = (bpy and bpy.submodule_search_locations) or []
+            folders = [str(each) for root in roots for each in Path(root).glob(BLENDERS_MODULES)]
             spec = PathFinder.find_spec("openvdb", folders)
             if spec and spec.loader:
                 module = module_from_spec(spec)
                 spec.loader.exec_module(module)
                 return module
         raise DeviceError(
-            "OpenVDB files need the module openvdb: conda install -c conda-forge openvdb, or pip install bpy"
+            "OpenVDB files need the module openvdb: conda install -c conda-forge openvdb, "
+            "or, with Python 3.13, pip install 'bpy>=5.2'"
         ) from error

@@ -6,6 +6,7 @@ import math
 import zipfile
 import zlib
 from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,14 +18,14 @@ from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.extract.marching_cubes import Surface, extract
 from sdfcli.extract.resolution import default_resolution
 from sdfcli.extract.sources import FieldSource, Source, VolumeSource
-from sdfcli.field.field import Field, is_cupy
+from sdfcli.field.field import Field, gpu_of
 from sdfcli.mesh.arrays import unmasked
 from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import unreadable
 
 
 def isosurface(
-    source: Any,
+    source: Field | PathLike[str] | npt.ArrayLike,
     *,
     iso: float = 0.0,
     resolution: int | None = None,
@@ -52,10 +53,10 @@ def isosurface(
         OutOfMemoryError: the surface does not fit into memory.
     """
     opened = open_source(source)
-    there = is_cupy(opened)
-    backends = select_backends(f"cuda:{opened.device.id}" if there else device, threads)
+    there = gpu_of(opened)
+    backends = select_backends(there or device, threads)
     try:
-        return extract(make_source(opened, backends[0], iso, resolution, spacing), backends, to_host=not there)
+        return extract(make_source(opened, backends[0], iso, resolution, spacing), backends, to_host=there is None)
     except MemoryError as error:
         raise OutOfMemoryError(f"out of memory: {error}; try a smaller --resolution") from error
 
@@ -73,9 +74,9 @@ class Volume(NamedTuple):
     origin: npt.NDArray[np.float64]
 
 
-def open_source(source: Any) -> Any:
+def open_source(source: Field | PathLike[str] | npt.ArrayLike) -> Any:
     """A Field, an array, memory-mapped if from a .npy file, or a Volume. Raises InputError for anything else."""
-    if not isinstance(source, (str, Path)):
+    if not isinstance(source, str | PathLike):
         found = source if isinstance(source, Field) or hasattr(source, "dtype") else np.asarray(source)
         return found if isinstance(found, Field) else unmasked(found, "volume")
     path = existing_file(source)

@@ -19,6 +19,7 @@ from sdfcli.errors import InputError, OutOfMemoryError
 from sdfcli.extract.scan import Counts, at_once, check_total, split
 from sdfcli.extract.sources import BRICK, WORDS, Source
 from sdfcli.extract.tables import MOST_TRIANGLES, triangle_table
+from sdfcli.mesh.arrays import Faces, Floats
 
 PART = 1 << 19
 """Bricks per part on a device: up to about 2 GB."""
@@ -42,9 +43,13 @@ class Surface:
         cut: whether the surface meets the grid's border; otherwise it is closed.
     """
 
-    vertices: Array
-    faces: Array
+    vertices: Floats
+    faces: Faces
     cut: bool
+
+    def __repr__(self) -> str:
+        kind = "open" if self.cut else "closed"
+        return f"<Surface: {len(self.vertices):,} vertices, {len(self.faces):,} faces, {kind}>"
 
 
 def extract(

@@ -108,7 +108,7 @@ def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.floa
 
     Raises InputError if the level crosses none.
     """
-    arrays = field.on(backend)
+    arrays = field._arrays_on(backend)
     side, values = backend.xp.empty(len(field.leaf_key), np.uint8), {k: arrays[k] for k in ("leaf_corner", "value")}
     backend.run("sdf_leaf_side", len(side), iso=np.float32(iso), side=side, around=None, **values)
     met = np.flatnonzero(backend.to_host(side) == 2)
@@ -141,7 +141,7 @@ class FieldSource:
         return int(np.searchsorted(self._brick, reach, side="right"))
 
     def part(self, backend: Backend, first: int, last: int) -> SourcePart:
-        arrays = self.field.on(backend)
+        arrays = self.field._arrays_on(backend)
         values = {"leaves": leaf_group(backend, arrays)}
         side = self._side(backend, arrays)
         return SourcePart(backend.from_host(self._brick[first:last]), "field", values, side)
@@ -169,7 +169,7 @@ class FieldSource:
         A trilinear field is bounded by its leaf's corner values. So the surface meets leaves with corners on both
         sides, and leaves on one side that touch a leaf on the other, at a corner of the smaller leaf.
         """
-        xp, arrays = backend.xp, self.field.on(backend)
+        xp, arrays = backend.xp, self.field._arrays_on(backend)
         corners = len(self.field.corner_key)
         around = xp.zeros(corners, np.uint32)
         side = self._side(backend, arrays, around)

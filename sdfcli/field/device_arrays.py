@@ -55,10 +55,10 @@ class DeviceArrays:
     device: str
     origin: npt.NDArray[np.float64]
     length: float
-    leaf_level: Array
-    leaf_value: Array
-    top: Array
-    child: Array
+    leaf_level: npt.NDArray[np.uint8]
+    leaf_value: npt.NDArray[np.float32]
+    top: npt.NDArray[np.uint32]
+    child: npt.NDArray[np.uint32]
     sampler: np.void
 
     @staticmethod
@@ -76,6 +76,9 @@ class DeviceArrays:
         sampler = np.void(field.sampler_group(backend, domain).data)
         backend.synchronize()  # readers may use any stream
         return DeviceArrays(backend.name, origin, domain.length, child=child, sampler=sampler, **given)
+
+    def __repr__(self) -> str:
+        return f"<DeviceArrays: {len(self.leaf_level):,} leaves on {self.device}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("device arrays belong to one process: copy or pickle the field, and ask that for its arrays")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
+from os import PathLike
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -15,13 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Backend, any_backend, select_backend
-from sdfcli.errors import InputError
+from sdfcli.errors import InputError, SdfError
 from sdfcli.field.device_arrays import DeviceArrays
 from sdfcli.field.device_field import DeviceField, Devices, HostArrays, LeafArrays
 from sdfcli.mesh.arrays import unmasked
 from sdfcli.mesh.mesh import Domain
+from sdfcli.params import GRID_RESOLUTION
 from sdfcli.runtime.schedule import Deferred
 from sdfcli.spatial.morton import LATTICE_BITS
+
+if TYPE_CHECKING:
+    from sdfcli.export.lattice import Grid
+
+PREVIEW = 400
+"""Pixels along the domain edge in a notebook's picture."""
 
 ARRAYS = ("leaf_key", "leaf_level", "corner_key", "distance", "nearest", "leaf_cause")
 """A Field's read-only arrays."""
@@ -40,13 +48,12 @@ class Field:
         leaf_level: (n,) uint8: a leaf's edge is 2^-level domain edges.
         corner_key: (m,) uint64, sorted: the corners' Morton codes.
         distance: (m,) float32: signed distances at the corners in mesh units, negative inside.
-        info: file metadata: parameters, mesh, sign, measured error; keys in docs/reference/file.md.
+        info: file metadata: parameters, mesh, sign, error at random points; keys in docs/reference/file.md.
         run: build statistics: device, seconds by stage, exact queries, bytes; not part of the file.
         nearest: (m,) uint32: indices of the faces nearest to the corners; None if not stored.
         step: quantisation step of the distances, in mesh units (see octree/quantise.py); None: not quantised.
         parts: a power of two: residuals are multiples of `parts` steps, except around sheets.
         leaf_cause: (n,) uint8: causes of the parents' splits (see octree/causes.py); None if not stored.
-        steps: (m,) int32: quantised residuals by level, if the build stored them; None for copies.
 
     A build may return before arrays are downloaded and the mesh is hashed: such attributes are Deferred (see
     runtime/schedule.py), and reading one waits for its value.
@@ -63,22 +70,22 @@ class Field:
     step: float | None = None
     parts: int = 1
     leaf_cause: npt.NDArray[np.uint8] | None = field(default_factory=NoneType)
-    steps: npt.NDArray[np.int32] | None = field(default_factory=NoneType, init=False, repr=False, compare=False)
+    _steps: npt.NDArray[np.int32] | None = field(default_factory=NoneType, init=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.defer(**{name: value for name, value in self.__dict__.items() if isinstance(value, Deferred)})
+        self._defer(**{name: value for name, value in self.__dict__.items() if isinstance(value, Deferred)})
         for name in ARRAYS:
             if name in self.__dict__:
                 object.__setattr__(self, name, _read_only(self.__dict__[name]))
 
-    def defer(self, **values: Deferred[Any]) -> None:
+    def _defer(self, **values: Deferred[Any]) -> None:
         """Sets attributes to values that may not exist yet."""
         for name, value in values.items():
             late = Deferred(partial(_read_only_later, value)) if name in ARRAYS else value
             self.__dict__.setdefault("_deferred", {})[name] = late
             del self.__dict__[name]
 
-    def deferred(self, name: str) -> Deferred[Any]:
+    def _later(self, name: str) -> Deferred[Any]:
         """An attribute, which may not exist yet; does not refer to the field."""
         late: Deferred[Any] | None = self.__dict__.get("_deferred", {}).get(name)
         return late or Deferred.known(getattr(self, name))
@@ -106,29 +113,41 @@ class Field:
         return digest.hexdigest()
 
     @property
+    def bounds(self) -> npt.NDArray[np.float64]:
+        """The domain's lower and upper corner (2, 3) float64, in mesh units."""
+        return np.array([self.domain.origin, self.domain.origin + self.domain.length])
+
+    @property
+    def max_error(self) -> float:
+        """The largest error at the build's 30,000 random points, in mesh units: measured, not a bound. Outside the
+        band, errors are divided by distance / band. Raises InputError if `info` lacks it."""
+        with stated():
+            return float(self.info["max_error"]) * self.unit
+
+    @property
     def unit(self) -> float:
-        """Unit length of the tolerances and errors in `info`, in mesh units. Raises KeyError, TypeError or ValueError
-        if `info` lacks it."""
-        return float(self.info["parameters"].get("unit") or self.info["mesh"]["diagonal"])
+        """Unit length of the tolerances and errors in `info`, in mesh units. Raises InputError if `info` lacks it."""
+        with stated():
+            return float(self.info["parameters"].get("unit") or self.info["mesh"]["diagonal"])
 
     @cached_property
     def _devices(self) -> Devices:
         return Devices()
 
-    def on_device(self, backend: Backend) -> DeviceField:
+    def _on_device(self, backend: Backend) -> DeviceField:
         """The field on a device."""
         if backend.name not in self._devices.fields:
-            self.keep_on(backend, None)
+            self._keep_on(backend, None)
         return self._devices.fields[backend.name]
 
-    def on(self, backend: Backend) -> LeafArrays:
+    def _arrays_on(self, backend: Backend) -> LeafArrays:
         """leaf_key, leaf_level, leaf_corner (n, 8) and value (m,) on a device. Raises InputError if a corner is
         missing."""
-        return self.on_device(backend).arrays.get()
+        return self._on_device(backend).arrays.get()
 
-    def keep_on(self, backend: Backend, arrays: LeafArrays | None) -> None:
+    def _keep_on(self, backend: Backend, arrays: LeafArrays | None) -> None:
         """Registers a device, with the field's arrays if it has them already; None: no arrays."""
-        key, level, corner, distance = map(self.deferred, ("leaf_key", "leaf_level", "corner_key", "distance"))
+        key, level, corner, distance = map(self._later, ("leaf_key", "leaf_level", "corner_key", "distance"))
 
         def on_host() -> HostArrays:
             return key.get(), level.get(), corner.get(), distance.get()
@@ -136,73 +155,114 @@ class Field:
         self._devices.fields[backend.name] = DeviceField(backend, on_host, arrays)
 
     @contextmanager
-    def at(self, backend: Backend) -> Iterator[None]:
+    def _at(self, backend: Backend) -> Iterator[None]:
         """Evaluates NumPy points on a device instead of the CPU."""
         self._devices.home = backend
         if backend.memory.scarce:
             backend.release_cached()
-            self.keep_sampler(backend)
+            self._on_device(backend).keep_sampler()
         try:
             yield
         finally:
             self._devices.home = None
 
     @property
-    def home(self) -> Backend:
-        """Device that evaluates NumPy points: the CPU, or the one given to `at`."""
+    def _home(self) -> Backend:
+        """Device that evaluates NumPy points: the CPU, or the one given to `_at`."""
         return self._devices.home or any_backend()
 
     def __reduce__(self) -> Any:  # copies have no arrays on devices
         return Field, tuple(getattr(self, each.name) for each in fields(self) if each.init)
 
-    def keep_steps(self, steps: npt.NDArray[np.int32]) -> None:
-        """Stores the quantised residuals; see `quantise`."""
-        object.__setattr__(self, "steps", steps)
+    def _evaluate(self, points: npt.ArrayLike, *wanted: str) -> list[Any]:
+        """The wanted ANSWERS (see device_field.py) at points (..., 3), on the points' device."""
+        device = gpu_of(points)
+        backend = select_backend(device) if device else self._home
+        home = backend.xp if device else np
+        given = as_points(home, points)
+        field = self._on_device(backend)
+        answers = field.evaluate(backend, self.domain, home, given.reshape(-1, 3), wanted)
+        return [each.reshape(given.shape[:-1] + each.shape[1:]) for each in answers]
 
-    def check_corners(self) -> None:
-        """Raises InputError if a leaf's corner is missing."""
-        self.on(self.home)
-
-    def keep_sampler(self, backend: Backend) -> None:
-        """Creates the sampler on a device and frees its source arrays, which are as large."""
-        self.on_device(backend).keep_sampler()
-
-    def _evaluate(self, points: Any, *wanted: str) -> list[Any]:
-        """The wanted ANSWERS (see device_field.py) at points (n, 3), on the points' device."""
-        on_device = is_cupy(points)
-        backend = select_backend(f"cuda:{points.device.id}") if on_device else self.home
-        home = backend.xp if on_device else np
-        return self.on_device(backend).evaluate(backend, self.domain, home, as_points(home, points), wanted)
-
-    def sample(self, points: Any) -> Any:
-        """Signed distances (n,) float64 at points (n, 3), in mesh units, negative inside.
+    def sample(self, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Signed distances (...) float64 at points (..., 3), in mesh units, negative inside.
 
         Outside the domain: the value at the domain's nearest point plus the distance to it, an upper bound. Returns a
-        CuPy array for CuPy points, else a NumPy array. Raises InputError unless the points are (n, 3) finite numbers.
+        CuPy array for CuPy points, else a NumPy array. Raises InputError unless the points are (..., 3) finite numbers.
         """
-        return self._evaluate(points, "result")[0]
+        distance: npt.NDArray[np.float64]
+        (distance,) = self._evaluate(points, "result")
+        return distance
 
-    def gradient(self, points: Any) -> Any:
-        """The trilinear field's gradients (n, 3) float64 at points (n, 3); see `sample`."""
-        return self._evaluate(points, "gradient")[0]
+    def gradient(self, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """The trilinear field's gradients (..., 3) float64 at points (..., 3); see `sample`."""
+        gradient: npt.NDArray[np.float64]
+        (gradient,) = self._evaluate(points, "gradient")
+        return gradient
 
-    def sample_with_gradient(self, points: Any) -> tuple[Any, Any]:
-        """Signed distances (n,) and gradients (n, 3), float64, at points (n, 3); see `sample`. Searches each point's
-        leaf once."""
+    def sample_with_gradient(self, points: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Signed distances (...) and gradients (..., 3), float64, at points (..., 3); see `sample`. Searches each
+        point's leaf once."""
         distance, gradient = self._evaluate(points, "result", "gradient")
         return distance, gradient
 
-    def leaf_at(self, points: Any) -> Any:
-        """Indices (n,) uint32 of the leaves containing points (n, 3); see `sample`."""
-        return self._evaluate(points, "leaf_of")[0]
+    def leaf_at(self, points: npt.ArrayLike) -> npt.NDArray[np.uint32]:
+        """Indices (...) uint32 of the leaves containing points (..., 3); see `sample`."""
+        leaf: npt.NDArray[np.uint32]
+        (leaf,) = self._evaluate(points, "leaf_of")
+        return leaf
 
-    def cell_at(self, points: Any) -> tuple[Any, Any]:
-        """Lower corners (n, 3) and edges (n,), float64 in mesh units, of the leaves containing points (n, 3). NumPy
-        only."""
+    def cell_at(self, points: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Lower corners (..., 3) and edges (...), float64 in mesh units, of the leaves containing points (..., 3).
+        NumPy only."""
         cells = 2.0 ** self._evaluate(points, "level_of")[0].astype(np.float64)
         unit = np.clip(self.domain.to_unit(np.asarray(points, np.float64)), 0.0, 1.0)
-        low = np.minimum(np.floor(unit * cells[:, None]), cells[:, None] - 1) / cells[:, None]
+        low = np.minimum(np.floor(unit * cells[..., None]), cells[..., None] - 1) / cells[..., None]
         return self.domain.origin + low * self.domain.length, self.domain.length / cells
+
+    def grid(self, resolution: int = GRID_RESOLUTION, window: npt.ArrayLike | None = None) -> Grid:
+        """The field at the points of a regular grid.
+
+        Args:
+            resolution: point count along the longest side, 2 to 8193.
+            window: lower and upper corner of the grid's box, (2, 3) or six numbers, in mesh units; sides are extended
+                to multiples of the spacing. None: the domain.
+
+        Raises:
+            UsageError: an impossible resolution or window.
+            OutOfMemoryError: the grid does not fit into memory.
+        """
+        from sdfcli.export.lattice import make_grid
+
+        return make_grid(self, resolution, window)
+
+    def export(
+        self,
+        path: str | PathLike[str],
+        *,
+        resolution: int | None = None,
+        window: npt.ArrayLike | None = None,
+        dtype: str | None = None,
+        force: bool = False,
+    ) -> Path:
+        """Writes the field for another program, whole or not at all, and returns the path; see `sdfcli export`.
+
+        Args:
+            path: output file; its ending selects the format: `.vtkhdf` for the octree; `.vti`, `.npz`, `.raw` (with a
+                JSON header beside it), `.nvdb` or `.vdb` for a regular grid.
+            resolution: point count of a grid along its longest side; default: 128.
+            window: a grid's box, as for `grid`.
+            dtype: number format of `.npz` and `.raw` grids, `float32` (default) or `float16`.
+            force: replace an existing file.
+
+        Raises:
+            UsageError: an option not applicable to the format; a file that exists or cannot be written.
+            DeviceError: the format's library is missing.
+            OutOfMemoryError: the grid does not fit into memory.
+        """
+        from sdfcli.export.files import export
+
+        return export(self, Path(path), resolution, window, dtype, force)
 
     def device_arrays(self, device: str = "auto") -> DeviceArrays:
         """The field's arrays on a device, for your own kernels; `sdfcli.sampler_source` returns the code that reads
@@ -214,14 +274,35 @@ class Field:
         missing corner.
         """
         backend = select_backend(device)
-        return DeviceArrays.of(self.on_device(backend), backend, self.domain)
+        return DeviceArrays.of(self._on_device(backend), backend, self.domain)
 
-    def save(self, path: str | Path, force: bool = False) -> Path:
+    def save(self, path: str | PathLike[str], force: bool = False) -> Path:
         """Writes the field to an HDF5 file, whole or not at all, and returns its path. Raises UsageError if the file
         cannot be written, or exists without `force`."""
         from sdfcli.field.store import save
 
         return save(self, Path(path), force)
+
+    def __repr__(self) -> str:
+        return f"<Field: {len(self.leaf_key):,} leaves, domain edge {self.domain.length:.4g}>"
+
+    def _repr_png_(self) -> bytes | None:
+        """A slice through the surface's middle, shown by notebooks; None if it cannot be drawn."""
+        from sdfcli.pictures.png import png
+        from sdfcli.pictures.slice import slice_image
+
+        with suppress(SdfError):
+            return png(slice_image(self, size=PREVIEW, device=self._home.name))
+        return None
+
+
+@contextmanager
+def stated() -> Iterator[None]:
+    """Raises InputError where `info` lacks an entry about the error."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InputError("the field does not state its error; build it again with `sdfcli build`") from error
 
 
 def _read_only(array: Any) -> Any:
@@ -255,20 +336,25 @@ def lattice_position(keys: Any) -> npt.NDArray[np.float64]:
     return bits.astype(np.float64) / 2.0**LATTICE_BITS
 
 
-def as_points(xp: Any, points: Any) -> Any:
-    """Converts points to an array (n, 3), float32 for float32 points, else float64. Raises InputError for another
+def as_points(xp: Any, points: npt.ArrayLike) -> Any:
+    """Converts points to an array (..., 3), float32 for float32 points, else float64. Raises InputError for another
     shape."""
     unmasked(points, "points")
     try:
         single = getattr(points, "dtype", None) == np.float32
         array = xp.asarray(points, dtype=np.float32 if single else np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"points must be numbers, (n, 3): {error}") from error
-    if array.ndim != 2 or array.shape[1] != 3:
-        raise InputError(f"points must be (n, 3), not {tuple(array.shape)}")
+        raise InputError(f"points must be numbers, (..., 3): {error}") from error
+    if not array.ndim or array.shape[-1] != 3:
+        raise InputError(f"points must be (..., 3), not {tuple(array.shape)}")
     return array
 
 
-def is_cupy(points: Any) -> bool:
+def is_cupy(points: object) -> bool:
     """Whether points are a CuPy array, without importing CuPy."""
     return type(points).__module__.partition(".")[0] == "cupy"
+
+
+def gpu_of(*arrays: Any) -> str | None:
+    """The first CuPy array's device, `cuda:N`; None if there is none."""
+    return next((f"cuda:{array.device.id}" for array in arrays if is_cupy(array)), None)

@@ -32,8 +32,8 @@ def field_of(
     steps = on_host.pop("steps", None)
     field = Field(domain, **on_host, step=grown.step, parts=grown.parts)
     if steps is not None:
-        field.defer(steps=steps)
+        field._defer(_steps=steps)
     kept = {name: arrays.pop(name) for name in ("leaf_key", "leaf_level")}
-    field.keep_on(backend, {**kept, "leaf_corner": leaf_corner, "value": arrays.pop("distance")})
+    field._keep_on(backend, {**kept, "leaf_corner": leaf_corner, "value": arrays.pop("distance")})
     arrays.clear()
     return field, arrived

@@ -82,6 +82,8 @@ DIGEST = matching("[0-9a-f]{64}", "64 hexadecimal digits")
 YES_OR_NO = Kind("true or false", lambda value: isinstance(value, bool), {"type": "boolean"})
 COUNT = whole(0, 2**63 - 1)
 FRACTION = between(0, 1)
+MAY_LACK = (*PLACES, "error_samples")
+"""Entries stored only if given, or lacking in files of earlier versions."""
 ERROR = LENGTH = number(0, 1e30)
 """Fractions of the field's unit, which may be smaller than all lengths in the mesh."""
 
@@ -133,6 +135,7 @@ INFO: Schema = {
     "jump_leaves": COUNT,
     "max_error": ERROR,
     "rms_error": ERROR,
+    "error_samples": COUNT,
     "error_limit": or_null(WORD),
 }
 """In display order. A file's other entries are preserved."""
@@ -152,18 +155,18 @@ def is_complete(info: Mapping[str, Any], schema: Schema = INFO) -> bool:
     return all(
         name in info and (isinstance(kind, Kind) or is_complete(info[name], kind))
         for name, kind in schema.items()
-        if name not in PLACES
+        if name not in MAY_LACK
     )
 
 
 def as_json_schema(kind: Kind | Schema) -> dict[str, Any]:
-    """Converts a schema to JSON Schema; entries in PLACES may be missing."""
+    """Converts a schema to JSON Schema; entries in MAY_LACK may be missing."""
     if isinstance(kind, Kind):
         return kind.schema
     return {
         "type": "object",
         "properties": {name: as_json_schema(entry) for name, entry in kind.items()},
-        "required": [name for name in kind if name not in PLACES],
+        "required": [name for name in kind if name not in MAY_LACK],
     }
 
 

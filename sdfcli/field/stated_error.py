@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sdfcli.errors import InputError
-from sdfcli.field.field import Field
+from sdfcli.field.field import Field, stated
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,10 @@ class StatedError:
         """A field's stated error. Raises InputError if its info states none."""
         if "between" in field.info and "max_error" not in field.info:
             raise InputError("at that time no error is known: the faces of the frames around it differ; use --frame N")
-        try:
+        with stated():
             parameters = field.info["parameters"]
             near = field.unit * max(float(parameters["tolerance"]), float(field.info["max_error"]))
             band = field.unit * float(parameters["band"])
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InputError("the field does not state its error; build it again with `sdfcli build`") from error
         if not (math.isfinite(near) and near >= 0 and math.isfinite(band) and band > 0):
             raise InputError(f"the field states an error of {near:g} and a band of {band:g}; build it again")
         return StatedError(near, band)

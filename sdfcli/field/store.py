@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -174,9 +175,9 @@ def _residuals(field: Field) -> dict[str, npt.NDArray[Any]] | None:
     steps, if any. None if they do not restore the distances exactly."""
     if field.step is None:
         return None
-    steps = field.steps
+    steps = field._steps
     if steps is None:
-        backend = field.home
+        backend = field._home
         corner_key, distance = backend.from_host(field.corner_key), backend.from_host(field.distance)
         found, steps = (backend.to_host(array) for array in quantise(backend, corner_key, distance, field.step))
         if found.tobytes() != np.ascontiguousarray(field.distance, np.float32).tobytes():
@@ -208,7 +209,7 @@ def is_field(path: Path) -> bool:
         return False
 
 
-def load(path: str | Path) -> Field:
+def load(path: str | PathLike[str]) -> Field:
     """Loads a field from an HDF5 file. Types, ranges and checksums are checked before use.
 
     Raises:
@@ -234,7 +235,7 @@ def read(file: Any) -> Field:
     if found == SEQUENCE:
         frames = whole_number(file, "frames")
         raise InputError(
-            f"is a sequence of {frames} frame{'s' * (frames != 1)}; choose one with --frame N or --time T "
+            f"is a sequence of {frames:,} frame{'s' * (frames != 1)}; choose one with --frame N or --time T "
             "(in Python: sdfcli.load_sequence)"
         )
     if found != FORMAT:
@@ -251,7 +252,7 @@ def read(file: Any) -> Field:
     if summed:
         for name in OPTIONAL:
             _check_sum(file, name, getattr(field, name))
-    field.check_corners()
+    field._arrays_on(field._home)  # raises InputError if a leaf's corner is missing
     return field
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from os import PathLike
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,20 @@ from sdfcli.params import BuildParams
 from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import release_freed, unreadable
 from sdfcli.runtime.schedule import Deferred, Schedule
+
+
+class MeshLike(Protocol):
+    """An object with a mesh's arrays, such as `trimesh.Trimesh`: vertices (v, 3) and faces (f, 3)."""
+
+    @property
+    def vertices(self) -> npt.ArrayLike: ...
+
+    @property
+    def faces(self) -> npt.ArrayLike: ...
+
+
+MeshSource = str | PathLike[str] | tuple[npt.ArrayLike, npt.ArrayLike] | MeshLike
+"""A mesh for `sdfcli.build` and others: a path, a pair of arrays, or an object with `vertices` and `faces`."""
 
 MANY_FACES = 200_000
 """Minimum face count for checking arrays on a GPU; below, the CPU finishes before the GPU's results arrive."""
@@ -44,7 +59,7 @@ def make_mesh(
     if named.ndim != 2 or named.shape[-1] != 3 or points.ndim != 2 or points.shape[-1] != 3:
         raise InputError(f"{name}: vertices must be (n, 3) and faces (m, 3), not {points.shape} and {named.shape}")
     if len(named) == 0:
-        raise InputError(f"{name}: no faces; a surface is needed, not {len(points)} points")
+        raise InputError(f"{name}: no faces; a surface is needed, not {len(points):,} points")
     as_it_is = named.itemsize == 4 and named.dtype.isnative
     if backend is None or not (backend.memory.scarce and as_it_is and len(named) >= MANY_FACES):
         backend = any_backend()
@@ -54,7 +69,7 @@ def make_mesh(
         wide = named.astype(np.int64)
         bad = int(np.flatnonzero((wide < 0).any(1) | (wide >= len(points)).any(1))[0])
         number = next(int(number) for number in wide[bad] if not 0 <= number < len(points))
-        raise InputError(f"{name}: face {bad} names vertex {number}, but there are {len(points)} vertices")
+        raise InputError(f"{name}: face {bad} names vertex {number}, but there are {len(points):,} vertices")
     every = used.all()
     if not every:
         triangles = np.take(np.cumsum(used, dtype=np.uint32) - np.uint32(1), triangles)
@@ -124,7 +139,7 @@ def _look(backend: Backend, points: Floats, faces: npt.NDArray[Any]) -> _Seen:
     )
 
 
-def load_mesh(source: Any, backend: Backend | None = None) -> Mesh:
+def load_mesh(source: MeshSource, backend: Backend | None = None) -> Mesh:
     """A checked mesh from a path, a `trimesh.Trimesh`, a (vertices, faces) pair, or a Mesh. backend: see `make_mesh`.
 
     Raises InputError, with the file's name, for an unreadable or invalid mesh; OutOfMemoryError.
@@ -152,7 +167,7 @@ def load_mesh(source: Any, backend: Backend | None = None) -> Mesh:
     return mesh
 
 
-def _arrays_of(source: Any) -> tuple[Any, Any] | None:
+def _arrays_of(source: MeshSource) -> tuple[npt.ArrayLike, npt.ArrayLike] | None:
     """Vertices and faces of an in-memory source; None for a file."""
     if isinstance(source, tuple):
         if len(source) != 2:
@@ -161,12 +176,12 @@ def _arrays_of(source: Any) -> tuple[Any, Any] | None:
     return (source.vertices, source.faces) if hasattr(source, "vertices") and hasattr(source, "faces") else None
 
 
-def load_placed(source: Any, params: BuildParams, backend: Backend | None = None) -> Mesh:
+def load_placed(source: MeshSource, params: BuildParams, backend: Backend | None = None) -> Mesh:
     """`load_mesh`, with a build's domain and unit. Raises UsageError where the mesh leaves the domain."""
     return load_mesh(source, backend).placed(Domain.of(params.domain), params.unit)
 
 
-def _without_arrays_of(source: Any, mesh: Mesh) -> Mesh:
+def _without_arrays_of(source: MeshSource, mesh: Mesh) -> Mesh:
     """The mesh with copies of arrays shared with the source, since they may change during hashing."""
     if isinstance(source, Mesh):
         return mesh
@@ -188,7 +203,7 @@ class Loading:
 
     sha256: Deferred[str]
 
-    def __init__(self, source: Any, params: BuildParams, run: Schedule) -> None:
+    def __init__(self, source: MeshSource, params: BuildParams, run: Schedule) -> None:
         self._run, self._source, self._apart = run, source, Event()
         self._load: Callable[[Backend], Mesh] = partial(load_placed, source, params)
         if _arrays_of(source) is None:

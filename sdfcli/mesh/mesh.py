@@ -77,6 +77,9 @@ class Mesh:
     vertices: Floats
     faces: Faces
 
+    def __repr__(self) -> str:
+        return f"<Mesh: {len(self.vertices):,} vertices, {len(self.faces):,} faces>"
+
     @cached_property
     def bounds(self) -> Floats:
         """Lower and upper corner (2, 3)."""

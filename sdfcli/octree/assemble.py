@@ -35,7 +35,7 @@ def assemble(
     backend.release_cached()
     rank = _ranks(octree)
     leaves, used = _leaves(octree, rank, why)
-    corner, key = in_order(octree, backend.compact(used)[0], octree.depth)
+    corner, key = in_order(octree, backend.compact(used), octree.depth)
     del used
     value, steps = (octree.values.value, None) if step is None else rounded(octree, step / parts, parts, fine)
     del fine

@@ -62,7 +62,7 @@ def run_ahead(
         around = around[around < OUTSIDE]
         around = around[(own.cells.state[around] == OPENED) & ~requested[around]]
         causes = criteria.marginal(level, own.cells.row[around], MARGINAL)
-        front = backend.compact(_for_tolerance(causes).view(np.uint8))[0]
+        front = backend.compact(_for_tolerance(causes).view(np.uint8))
         if len(front) == 0:
             break
         requested[front] = True

@@ -169,17 +169,23 @@ class Growth:
         on_device, image = self._upload(state, counts)
         ready = self._ready(on_device, image)
         done = self._launched(ready.grow)
+        outcome = [state_names().index(name) for name in ("stop", "turn", "wide")]
+        turn, wide = state["turn"], state["wide"]
         while True:
-            following = None if state["wide"] else self._launched(*ready.answers, ready.after_answers)
+            following = None if wide else self._launched(*ready.answers, ready.after_answers)
             self._busy()
             done()
-            found = image[1 - state["turn"]]
+            found = image[1 - turn]
+            stop, turn, wide = found[outcome].tolist()
+            if stop == C.GROWTH_TO_LAUNCH:  # at once, as the device is idle
+                self._launch_recorded()
+                done = self._launched(ready.grow)
+                continue
             state = dict(zip(state_names(), found.tolist(), strict=False))
             counts = found[len(state) :].reshape(-1, 3)
             self._take_over(state, counts)
             if progress:
                 progress(state["level"], sum(octree.cell_counts))
-            stop = state["stop"]
             if stop == C.GROWTH_TO_ANSWER:  # the next launch may be running already
                 done = following or self._launched(*ready.answers, ready.after_answers)
                 if self._reserve_ahead():
@@ -190,12 +196,15 @@ class Growth:
                 distances.queries += state["queries"]
                 self._coarsest = state["coarsest"]
                 return
+            ahead = state["wide"] and stop in (C.GROWTH_TO_MEASURE, C.GROWTH_TO_PROBE)
+            if ahead:  # up to its next stop, it only records kernels, which are launched after the measurement
+                done = self._launched(ready.grow)
             if stop == C.GROWTH_TO_MEASURE:
                 self._measure(state)
             elif stop == C.GROWTH_TO_PROBE:
                 position, seed, distance = self._room.leading(state["asking"], "position", "seed", "distance")
                 distance[:], _ = distances.nearest(position, seed)
-            elif stop != C.GROWTH_TO_LAUNCH:
+            else:
                 del ready  # holds arrays that may be freed here
                 if stop == C.GROWTH_NO_ROOM:
                     self._make_room(state)
@@ -205,7 +214,8 @@ class Growth:
                     self._select(state, counts)
                     on_device, image = self._upload(state, counts)
                 ready = self._ready(on_device, image)
-            done = self._launched(ready.grow)
+            if not ahead:
+                done = self._launched(ready.grow)
 
     def _upload(self, state: State, counts: Counts) -> tuple[Array, Counts]:
         """The state on the device, and memory (2, entries) for the host's alternating copies of it."""

@@ -61,7 +61,7 @@ class Criteria:
         width, thin = backend.xp.empty(cells, np.float32), backend.xp.empty(cells, np.uint8)
         given = {**octree.place(self.depth), **self.args}
         backend.run("sdf_octree_sheets", cells, first=0, width=width, thin=thin, **given)
-        found = backend.to_host(backend.taken(width, backend.compact(thin)[0]))
+        found = backend.to_host(backend.taken(width, backend.compact(thin)))
         self.thin = affordable(found, 0.5**self.depth, self.thin, share)
 
     def marginal(self, level: int, rows: Array, share: float) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sdfcli.backend import Array, Backend, Group
 from sdfcli.errors import InputError, UsageError
 from sdfcli.mesh.arrays import Floats, pieces
-from sdfcli.mesh.load import load_mesh, make_mesh
+from sdfcli.mesh.load import MeshSource, load_mesh, make_mesh
 from sdfcli.mesh.mesh import Domain, Mesh, face_normals
 from sdfcli.query.poses import checked_poses
 from sdfcli.spatial.morton import morton_order, order_of
@@ -36,9 +36,9 @@ class Contact(Protocol):
     """
 
     @property
-    def point(self) -> Any: ...
+    def point(self) -> Floats: ...
     @property
-    def distance(self) -> Any: ...
+    def distance(self) -> Floats: ...
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class PosedMesh:
         InputError: the mesh cannot be read or used; the pose shears or mirrors it; several poses.
     """
 
-    def __init__(self, source: Any, pose: Any = None) -> None:
+    def __init__(self, source: MeshSource, pose: npt.ArrayLike | None = None) -> None:
         mesh = load_mesh(source)
         if pose is not None:
             poses, _ = checked_poses(pose)
@@ -91,7 +91,7 @@ class PosedMesh:
         return shapes_group(backend, domain, self.mesh.domain, *self._made[backend.name])
 
 
-def posed_mesh(source: Any, pose: Any) -> PosedMesh | None:
+def posed_mesh(source: MeshSource | PosedMesh | None, pose: npt.ArrayLike | None) -> PosedMesh | None:
     """A picture's mesh, or None. Raises PosedMesh's errors, and UsageError for a pose without a mesh or a second
     pose."""
     if isinstance(source, PosedMesh) or source is None:

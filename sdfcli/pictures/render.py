@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from os import PathLike
 
 import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, select_backend
-from sdfcli.errors import InputError, OutOfMemoryError, UsageError
+from sdfcli.errors import DrawingNote, InputError, OutOfMemoryError, UsageError
 from sdfcli.extract.sources import leaf_group, leaves_at
 from sdfcli.field.field import Field
 from sdfcli.field.stated_error import StatedError, is_unsigned
+from sdfcli.mesh.load import MeshSource
 from sdfcli.mesh.mesh import Domain
 from sdfcli.pictures.level import shown_level, skin_of
 from sdfcli.pictures.posed import Company, Contact, PosedMesh, company_of, posed_mesh
@@ -46,6 +47,11 @@ ANGLE = 28.0
 MARGIN = 1.06
 BAND = 1 << 19
 """Pixels per launch."""
+
+THIN = 0.75
+"""Offset in pixels of the level drawn where the surface is thinner than a pixel: rays through pixel centres meet it."""
+MOST_LOST = 1e-3
+"""Share of the surface's leaves that a picture may lack."""
 
 ALONE = Company()
 
@@ -80,21 +86,24 @@ class Shot:
 
 
 def render(
-    source: Field | str | Path,
+    source: Field | str | PathLike[str],
     *,
     width: int = 800,
     height: int = 600,
     view: str | tuple[float, float] = DEFAULT_VIEW,
     up: str = "y",
     iso: float | None = None,
-    mesh: Any = None,
-    pose: Any = None,
+    mesh: MeshSource | PosedMesh | None = None,
+    pose: npt.ArrayLike | None = None,
     contacts: Contact | None = None,
     shot: Shot | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> npt.NDArray[np.uint8]:
     """Renders a level set of a field: a shaded picture (height, width, 3) uint8, filled by the surface.
+
+    Where the surface is thinner than a pixel, the picture would lack it. If more than 0.1 % of its leaves would be
+    lost, the level 0.75 pixels further outside is drawn instead, with a `sdfcli.errors.DrawingNote` warning.
 
     Args:
         source: a Field, or its path.
@@ -133,9 +142,26 @@ def render(
     backend = select_backend(device, threads)
     try:
         with backend.active():
-            shot = shot or shot_at(leaves_at(backend, source, level), axes, width, height, level, corners)
+            try:
+                leaves = leaves_at(backend, source, level)
+            except InputError:
+                if shot is None:
+                    raise
+                leaves = np.empty((0, 4))
+            shot = shot or shot_at(leaves, axes, width, height, level, corners)
             company = company_of(backend, source.domain, posed, contacts, shot.camera.frame[0])
-            return draw(backend, source, level, shot.camera, shot.reach, width, height, company)
+            scene = shot.camera, shot.reach, width, height, company
+            hit = backend.xp.empty((height, width), np.uint8)
+            picture = draw(backend, source, level, *scene, hit)
+            if depth := lost_depth(leaves, shot.camera, backend.to_host(hit)):
+                warnings.warn(
+                    "parts of the surface are thinner than a pixel, and drawn thicker; use a larger --size",
+                    DrawingNote,
+                    stacklevel=2,
+                )
+                level += THIN * shot.camera.pixel_size * depth * source.domain.length
+                picture = draw(backend, source, level, *scene)
+            return picture
     except MemoryError as error:
         raise OutOfMemoryError(f"out of memory: {error}; try a smaller --size") from error
 
@@ -148,8 +174,8 @@ def shot_of(
     view: str | tuple[float, float] = DEFAULT_VIEW,
     up: str = "y",
     iso: float | None = None,
-    mesh: Any = None,
-    pose: Any = None,
+    mesh: MeshSource | PosedMesh | None = None,
+    pose: npt.ArrayLike | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> Shot:
@@ -274,13 +300,36 @@ def draw(
     width: int,
     height: int,
     company: Company = ALONE,
+    hit: Array | None = None,
 ) -> npt.NDArray[np.uint8]:
-    """Picture (height, width, 3): one ray per pixel, then nine where colours change."""
+    """Picture (height, width, 3): one ray per pixel, then nine where colours change. hit: as for `trace`, of the one
+    ray."""
     rough = backend.xp.empty((height, width, 3), np.uint8)
-    trace(backend, field, iso, camera, reach, rough, company)
+    trace(backend, field, iso, camera, reach, rough, company, hit=hit)
     picture = backend.xp.empty_like(rough)
     trace(backend, field, iso, camera, reach, picture, company, rough=rough)
     return backend.to_host(picture)
+
+
+def lost_depth(leaves: Floats, camera: Camera, hit: npt.NDArray[np.uint8]) -> float:
+    """The largest depth, in domain edges, of surface leaves (n, 4) that a picture lacks: no pixel within a leaf's
+    bounding ball and half a pixel is a hit. 0 if their share is at most MOST_LOST.
+
+    hit: (h, w) uint8, 1 where a surface is, else 0.
+    """
+    (height, width), (eye, right, up, forward) = hit.shape, camera.frame
+    middle = leaves[:, :3] + 0.5 * leaves[:, 3:] - eye
+    depth = middle @ forward
+    scale = 1 / (camera.pixel_size * depth)
+    column, row = 0.5 * width + scale * (middle @ right), 0.5 * height - scale * (middle @ up)
+    radius = 0.5 * math.sqrt(3) * scale * leaves[:, 3] + 0.5
+    (left, end), (top, below) = (
+        [np.floor(x).clip(0, size).astype(int) for x in (at - radius, at + radius + 1)]
+        for at, size in ((column, width), (row, height))
+    )
+    hits = np.pad(hit.cumsum(axis=0, dtype=np.uint32).cumsum(axis=1), ((1, 0), (1, 0)))  # above and left of a corner
+    lost = hits[below, end] + hits[top, left] == hits[top, end] + hits[below, left]
+    return float(depth[lost].max()) if np.count_nonzero(lost) > MOST_LOST * len(leaves) else 0.0
 
 
 def trace(
@@ -292,16 +341,18 @@ def trace(
     pixel: Array,
     company: Company = ALONE,
     rough: Array | None = None,
+    hit: Array | None = None,
     depth: Array | None = None,
     normal: Array | None = None,
 ) -> None:
-    """Writes pixels (h, w, 3); if given, depths (h, w) along the rays, negative without a hit, and normals (h, w, 3),
-    float64, of the surface in front. rough: picture with one ray per pixel, for adaptive supersampling."""
+    """Writes pixels (h, w, 3); if given, hits (h, w) uint8, 1 where a surface is, else 0; depths (h, w) along the rays,
+    negative without a hit; and normals (h, w, 3), float64, of the surface in front. rough: picture with one ray per
+    pixel, for adaptive supersampling."""
     error, slack = _safety(field)
     error_at_level = max(error, slack * abs(iso) / field.domain.length)
     height, width = pixel.shape[:2]
     values = {
-        "leaves": leaf_group(backend, field.on(backend)),
+        "leaves": leaf_group(backend, field._arrays_on(backend)),
         "width": width,
         "height": height,
         "length": field.domain.length,
@@ -315,6 +366,7 @@ def trace(
         "camera": backend.from_host(camera.frame),
         "rough": rough,
         "pixel": pixel,
+        "hit": hit,
         "depth": depth,
         "normal": normal,
         "mesh": company.mesh,

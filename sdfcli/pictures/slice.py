@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from os import PathLike
 from typing import Any, Protocol
 
 import numpy as np
@@ -69,7 +69,7 @@ class Scale:
 
 
 def slice_image(
-    source: Field | str | Path,
+    source: Field | str | PathLike[str],
     *,
     axis: str = "z",
     at: float | None = None,

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, Group
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field, is_cupy
 from sdfcli.field.stated_error import StatedError, is_unsigned
-from sdfcli.mesh.arrays import Floats
+from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.load import MeshSource
 from sdfcli.mesh.mesh import PADDING
 from sdfcli.query.poses import checked_poses
 from sdfcli.query.sphere_tree import ABREAST, SphereTree
@@ -54,15 +56,18 @@ class Manifold:
     normal    (k, 3) float64: unit outward normal there, from the field's gradient; 0 where that vanishes all around.
     """
 
-    pose: Any
-    triangle: Any
-    distance: Any
-    point: Any
-    normal: Any
+    pose: Ints
+    triangle: Ints
+    distance: Floats
+    point: Floats
+    normal: Floats
 
     def __len__(self) -> int:
         """Contact count."""
         return len(self.pose)
+
+    def __repr__(self) -> str:
+        return f"<Manifold: {len(self):,} contacts>"
 
     @staticmethod
     def joined(parts: list[Manifold], xp: Any = np) -> Manifold:
@@ -85,24 +90,27 @@ class Contacts:
     manifold  all triangles with least distance up to the margin; empty without a margin.
     """
 
-    distance: Any
-    low: Any
-    high: Any
-    verdict: Any
-    point: Any
-    normal: Any
-    triangle: Any
+    distance: Floats
+    low: Floats
+    high: Floats
+    verdict: npt.NDArray[np.uint8]
+    point: Floats
+    normal: Floats
+    triangle: Ints
     manifold: Manifold
 
     def __len__(self) -> int:
         """Pose count."""
         return len(self.distance)
 
+    def __repr__(self) -> str:
+        return f"<Contacts: {len(self):,} poses, {len(self.manifold):,} contacts>"
+
 
 def contacts(
     field: Field,
-    mesh: Any,
-    poses: Any,
+    mesh: MeshSource | SphereTree,
+    poses: npt.ArrayLike,
     *,
     margin: float | None = None,
     device: str = "auto",
@@ -135,8 +143,8 @@ def contacts(
     """
     if margin is not None and not np.isfinite(margin):
         raise UsageError(f"--margin {margin}: use a finite distance")
-    tree = SphereTree.of(mesh, poses, device, threads)
-    backend = tree.backend
+    tree = SphereTree._of(mesh, poses, device, threads)
+    backend = tree._backend
     with backend.active():
         descent = Descent(field, tree, *checked_poses(poses))
         found = descent.all(margin)
@@ -165,7 +173,7 @@ class Descent:
     def __init__(self, field: Field, tree: SphereTree, poses: Floats, scales: Floats) -> None:
         """Takes poses (t, 4, 4) and scales (t,) from `checked_poses`. Raises InputError for poses that are too far
         away."""
-        self.field, self.tree, self.backend = field, tree, tree.backend
+        self.field, self.tree, self.backend = field, tree, tree._backend
         self.given, self.given_scales = poses, scales
         self.error, self.unsigned = StatedError.of(field), is_unsigned(field)
         self.error_group = self.backend.group("StatedError", near=self.error.near, band=self.error.band)
@@ -187,7 +195,7 @@ class Descent:
         placed = "domain" in field.info["parameters"]  # user-defined domain: the mesh may touch its faces
         rounding = PADDING_ROUNDING * (1 + np.abs(field.domain.origin).max() / edge)
         self.padding = 0.0 if placed else max(0.0, PADDING / (1 + 2 * PADDING) - rounding)
-        sampler = field.on_device(self.backend)
+        sampler = field._on_device(self.backend)
         self.sampler: Group = sampler.sampler_group(self.backend, field.domain)
         self.batch = batch_size(self.backend)
 
@@ -211,15 +219,15 @@ class Descent:
         backend, xp, tree, count = self.backend, self.backend.xp, self.tree, last - first
         posed = self._posed(first, last, -np.inf if margin is None else margin)
         least = xp.zeros(count, np.uint64)
-        nodes = tree.levels[-1].count
+        nodes = tree._levels[-1].count
         pose = xp.repeat(xp.arange(count, dtype=np.uint32), nodes)
         node = xp.tile(xp.arange(nodes, dtype=np.uint32), count)
-        for height in range(len(tree.levels) - 1, -1, -1):
-            pairs = {"pose": pose, "node": node, "sphere": tree.levels[height].sphere, "posed": posed, "least": least}
+        for height in range(len(tree._levels) - 1, -1, -1):
+            pairs = {"pose": pose, "node": node, "sphere": tree._levels[height].sphere, "posed": posed, "least": least}
             bound, keep = xp.empty(len(pose), np.float64), xp.empty(len(pose), np.uint8)
             backend.run("sdf_contact_bound", len(pose), bound=bound, **pairs)
             backend.run("sdf_contact_keep", len(pose), bound=bound, keep=keep, **pairs)
-            (opened,) = backend.compact(keep)
+            opened = backend.compact(keep)
             if height == 0:
                 return self._of_triangles(first, last, posed, pose[opened], node[opened], least, margin)
             if count > 1 and ABREAST * len(opened) > MOST_PAIRS:
@@ -236,7 +244,7 @@ class Descent:
         if self.unsigned or not len(apart):
             return
         pieces = pieces_of(self.field, self.backend)
-        within = swallowed(self.tree.solid, pieces, self.given[apart], self.given_scales[apart])
+        within = swallowed(self.tree._solid, pieces, self.given[apart], self.given_scales[apart])
         if not len(within.pose):
             return
         pose = apart[within.pose]
@@ -264,7 +272,7 @@ class Descent:
         self, first: int, last: int, posed: Group, pose: Array, slot: Array, least: Array, margin: float | None
     ) -> Contacts:
         """Contacts from pairs (k,), each a pose relative to `first` and a slot, sorted by pose."""
-        backend, xp, order = self.backend, self.backend.xp, self.tree.order
+        backend, xp, order = self.backend, self.backend.xp, self.tree._order
         bound, value, upper = (xp.empty(len(pose), np.float64) for _ in range(3))
         point = xp.empty((len(pose), 3), np.float64)
         found, smallest = (xp.zeros(last - first, np.uint64) for _ in range(2))
@@ -273,7 +281,7 @@ class Descent:
             "sdf_contact_deepest",
             len(pose),
             triangle=order.triangle,
-            sphere=self.tree.levels[0].sphere,
+            sphere=self.tree._levels[0].sphere,
             posed=posed,
             least=least,
             value=value,

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.stated_error import StatedError, is_unsigned
 from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.load import MeshSource
 from sdfcli.query.contacts import Contacts, contacts
 from sdfcli.query.poses import RIGID, checked_poses
 from sdfcli.query.sphere_tree import SphereTree
@@ -49,11 +51,15 @@ class FirstContact:
     least: float
     steps: int
 
+    def __repr__(self) -> str:
+        met = "clear" if self.time is None else f"at time {self.time:.6g}"
+        return f"<FirstContact: {met}, least distance {self.least:.4g}>"
+
 
 def first_contact(
     field: Field,
-    mesh: Any,
-    poses: Any,
+    mesh: MeshSource | SphereTree,
+    poses: npt.ArrayLike,
     *,
     clearance: float = 0.0,
     margin: float | None = None,
@@ -87,7 +93,7 @@ def first_contact(
         raise InputError("a path needs a pose")
     if scales.max() > scales.min() * (1 + 2 * RIGID):
         raise InputError(f"the scale of the poses changes from {scales.min():g} to {scales.max():g}; a path has one")
-    tree = SphereTree.of(mesh, poses, device, threads)
+    tree = SphereTree._of(mesh, poses, device, threads)
     segments = Segments(given, scales.max(), tree.mesh.bounds)
     near = clearance + max(ARRIVED * StatedError.of(field).near, SHORTEST * field.domain.length)
     least, steps, count = np.inf, 0, len(segments.speed)

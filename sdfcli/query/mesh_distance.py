@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import as_points, is_cupy
-from sdfcli.mesh.load import load_mesh
+from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import BuildParams
 from sdfcli.query.nearest_triangles import NearestTriangles, check_form
@@ -67,78 +69,88 @@ class MeshDistance:
         OutOfMemoryError: the mesh or its index does not fit into memory.
     """
 
-    def __init__(self, source: Any, sign: str = "auto", device: str = "auto", threads: int | None = None) -> None:
+    def __init__(
+        self, source: MeshSource, sign: str = "auto", device: str = "auto", threads: int | None = None
+    ) -> None:
         backend = select_backend(device, threads)
-        self.scene = Scene.of(load_mesh(source, backend), BuildParams(sign=sign).sign, backend)
-        _ = self.scene.unsigned_index
-        self._triangles = NearestTriangles(self.scene)
+        self._scene = Scene.of(load_mesh(source, backend), BuildParams(sign=sign).sign, backend)
+        _ = self._scene.unsigned_index
+        self._triangles = NearestTriangles(self._scene)
 
     @classmethod
-    def of(cls, scene: Scene) -> MeshDistance:
+    def _of(cls, scene: Scene) -> MeshDistance:
         """Exact distances to an existing scene's mesh, for few points."""
         found = cls.__new__(cls)
-        found.scene, found._triangles = scene, NearestTriangles(scene)
+        found._scene, found._triangles = scene, NearestTriangles(scene)
         return found
 
     @property
     def _index(self) -> DistanceIndex:
-        return self.scene.reference
+        return self._scene.reference
 
     @property
-    def backend(self) -> Backend:
+    def _backend(self) -> Backend:
         """The query device."""
-        return self.scene.backend
+        return self._scene.backend
 
     @property
     def mesh(self) -> Mesh:
         """The mesh, its faces oriented as for the signs."""
-        return self.scene.mesh
+        return self._scene.mesh
 
     @property
     def sign(self) -> SignChoice:
         """The sign method and the reason for it."""
         _ = self._signer
-        return self.scene.choice
+        return self._scene.choice
 
     @cached_property
     def _signer(self) -> Signer:
         """Built on first use; unsigned distances do not need it."""
-        if not self.scene.settled:
-            self.scene.release_sign_data()
-        return self.scene.signer
+        if not self._scene.settled:
+            self._scene.release_sign_data()
+        return self._scene.signer
 
-    def signed_distance(self, points: Any) -> Any:
-        """Signed distances (n,) float64 at points (n, 3), in mesh units, negative inside.
+    def __repr__(self) -> str:
+        return f"<MeshDistance: {len(self.mesh.faces):,} triangles on {self._backend.name}>"
 
-        CuPy points give a CuPy array, others a NumPy array. Raises InputError unless points are (n, 3) finite numbers.
+    def signed_distance(self, points: npt.ArrayLike) -> Floats:
+        """Signed distances (...) float64 at points (..., 3), in mesh units, negative inside.
+
+        CuPy points give a CuPy array, others a NumPy array. Raises InputError unless points are (..., 3) finite
+        numbers.
         """
-        return self._look_up(points, self._signed)[0]
+        distance: Floats
+        (distance,) = self._look_up(points, self._signed)
+        return distance
 
-    def distance(self, points: Any) -> Any:
-        """Unsigned distances (n,) float64; see `signed_distance`."""
-        return self._look_up(points, self._unsigned)[0]
+    def distance(self, points: npt.ArrayLike) -> Floats:
+        """Unsigned distances (...) float64 at points (..., 3); see `signed_distance`."""
+        distance: Floats
+        (distance,) = self._look_up(points, self._unsigned)
+        return distance
 
-    def closest(self, points: Any) -> tuple[Any, Any]:
-        """The nearest points (n, 3) float64 on the mesh, and their faces (n,) int64; see `signed_distance`."""
+    def closest(self, points: npt.ArrayLike) -> tuple[Floats, Ints]:
+        """The nearest points (..., 3) float64 on the mesh, and their faces (...) int64; see `signed_distance`."""
         nearest_points, faces = self._look_up(points, self._nearest)
         return nearest_points, faces
 
-    def nearest_triangles(self, points: Any, k: int, approximate: str | None = None) -> tuple[Any, Any]:
-        """Finds the k nearest triangles to points (n, 3): unsigned distances, then faces; see `signed_distance`.
+    def nearest_triangles(self, points: npt.ArrayLike, k: int, approximate: str | None = None) -> tuple[Floats, Ints]:
+        """Finds the k nearest triangles to points (..., 3): unsigned distances, then faces; see `signed_distance`.
 
         Args:
-            points: (n, 3), in mesh units.
+            points: (..., 3), in mesh units.
             k: 1 to 32.
             approximate: `minmax`, `size` or `ball`: take the k nearest bounding boxes that a shifted sort finds (see
                 `nearest_neighbours`), which may miss some nearest triangles; default: exact. `minmax` and `size` are
                 Park's (2019).
 
         Returns:
-            Distances (n, k) float64, ascending, always to the triangle itself, and faces (n, k) int64, ordered by face
-            where squared distances are equal in float32. If the mesh has fewer than k: infinite, and -1.
+            Distances (..., k) float64, ascending, always to the triangle itself, and faces (..., k) int64, ordered by
+            face where squared distances are equal in float32. If the mesh has fewer than k: infinite, and -1.
 
         Raises:
-            InputError: points that are not (n, 3) finite numbers.
+            InputError: points that are not (..., 3) finite numbers.
             UsageError: an invalid k or `approximate`.
         """
         check_neighbours(k)
@@ -158,11 +170,11 @@ class MeshDistance:
         distances, faces = self._look_up(points, nearest, 32 * k)
         return distances, faces
 
-    def triangles_within(self, points: Any, radius: float) -> tuple[Any, Any, Any]:
-        """Finds all triangles within a radius of points (n, 3): exact distances, see `signed_distance`.
+    def triangles_within(self, points: npt.ArrayLike, radius: float) -> tuple[Ints, Ints, Floats]:
+        """Finds all triangles within a radius of points (..., 3): exact distances, see `signed_distance`.
 
         Args:
-            points: (n, 3), in mesh units.
+            points: (..., 3), in mesh units; n in total.
             radius: maximum distance, in mesh units, inclusive.
 
         Returns:
@@ -170,21 +182,21 @@ class MeshDistance:
             to starts[i + 1], ordered by distance, then by face.
 
         Raises:
-            InputError: points that are not (n, 3) finite numbers.
+            InputError: points that are not (..., 3) finite numbers.
             UsageError: a radius that is negative or not finite.
             OutOfMemoryError: the result does not fit into memory.
         """
         if not 0 <= radius < np.inf:
             raise UsageError(f"radius {radius}: use 0 or a positive number")
-        order = self.scene.bvh.order
-        tree = {"child": self.scene.bvh.child, "box": self.scene.bvh.box}
+        order = self._scene.bvh.order
+        tree = {"child": self._scene.bvh.child, "box": self._scene.bvh.box}
         given = {
             "radius": radius,
             "triangles": len(order),
             "triangle": order.triangle,
             "triangle_id": order.triangle_id,
         }
-        backend, xp = self.backend, self.backend.xp
+        backend, xp = self._backend, self._backend.xp
 
         parts: list[tuple[Any, ...]] = []
 
@@ -209,7 +221,8 @@ class MeshDistance:
         if is_cupy(points):
             from sdfcli.startup.cupy import import_cupy
 
-            return tuple(map(import_cupy().asarray, results))
+            starts, faces, distances = map(import_cupy().asarray, results)
+            return starts, faces, distances
         return results
 
     def _unsigned(self, queries: _Queries) -> tuple[Array]:
@@ -217,36 +230,36 @@ class MeshDistance:
 
     def _signed(self, queries: _Queries) -> tuple[Array]:
         distance, slot = self._index.nearest(queries.at)
-        self.scene.before_signs()
+        self._scene.before_signs()
         inside = self._signer.inside_along(queries.at, distance, slot)
         return (self._in_units(queries, distance, inside.view(np.uint8)),)
 
     def _nearest(self, queries: _Queries) -> tuple[Array, Array]:
         at, order = queries.at, self._index.order
         _, slot = self._index.nearest(at)
-        result = self.backend.xp.empty((len(at), 3), np.float64)
-        self.backend.run("sdf_closest", len(at), points=at, slot=slot, triangle=order.triangle, nearest=result)
-        on_mesh = result * self.mesh.domain.length + self.backend.from_host(self.mesh.domain.origin)
+        result = self._backend.xp.empty((len(at), 3), np.float64)
+        self._backend.run("sdf_closest", len(at), points=at, slot=slot, triangle=order.triangle, nearest=result)
+        on_mesh = result * self.mesh.domain.length + self._backend.from_host(self.mesh.domain.origin)
         return queries.sent_back(on_mesh), queries.sent_back(order.triangle_id[slot].astype(np.int64))
 
     def _in_units(self, queries: _Queries, distance: Array, inside: Array | None) -> Array:
         """Distances (m,) float64 in mesh units and the points' original order, negative where inside (m,) uint8."""
-        result = self.backend.xp.empty(len(distance), np.float64)
+        result = self._backend.xp.empty(len(distance), np.float64)
         given = {"order": queries.order, "distance": distance, "inside": inside, "scale": queries.scale}
-        self.backend.run("sdf_look_up_done", len(distance), **given, result=result)
+        self._backend.run("sdf_look_up_done", len(distance), **given, result=result)
         return result
 
     def _look_up(
-        self, points: Any, answer: Callable[[_Queries], tuple[Array, ...]], nbytes: int = 32
+        self, points: npt.ArrayLike, answer: Callable[[_Queries], tuple[Array, ...]], nbytes: int = 32
     ) -> tuple[Any, ...]:
-        """Queries points (n, 3) in batches, each in Morton order.
+        """Queries points (..., 3) in batches, each in Morton order. Results (...) or (..., k) have the points' shape.
 
-        answer: maps a batch to results (m, ...) in the points' original order. nbytes: result memory per point.
+        answer: maps a batch to results (m,) or (m, k) in the points' original order. nbytes: result memory per point.
         """
-        backend, xp = self.backend, self.backend.xp
-        on_device = is_cupy(points)
-        home = xp if on_device else np
-        given = backend.from_host(as_points(home, points.get() if on_device and xp is np else points))
+        backend, xp = self._backend, self._backend.xp
+        on_device, there = is_cupy(points), cast(Any, points)
+        at = as_points(xp if on_device else np, there.get() if on_device and xp is np else points)
+        shape, given = at.shape[:-1], backend.from_host(at.reshape(-1, 3))
         batch = self._batch(len(given), BYTES + nbytes)
         if len(given) <= batch:
             results = answer(self._in_order(given))
@@ -260,19 +273,21 @@ class MeshDistance:
         if on_device and xp is np:
             from sdfcli.startup.cupy import import_cupy
 
-            return tuple(import_cupy().asarray(result) for result in results)
-        return tuple(result if on_device else backend.to_host(result) for result in results)
+            results = tuple(import_cupy().asarray(result) for result in results)
+        elif not on_device:
+            results = tuple(backend.to_host(result) for result in results)
+        return tuple(result.reshape(shape + result.shape[1:]) for result in results)
 
     def _batch(self, points: int, nbytes: int) -> int:
         """Points per batch: the index's preferred batch, limited to half the free memory."""
         best = self._index.batch
         if min(points, best) <= CHUNK:
             return best
-        return min(best, max(CHUNK, self.backend.memory_free() // (2 * nbytes)))
+        return min(best, max(CHUNK, self._backend.memory_free() // (2 * nbytes)))
 
     def _in_order(self, points: Array) -> _Queries:
         """Points (n, 3), float32 or float64, in Morton order. Raises InputError if one is not finite."""
-        backend, xp, n = self.backend, self.backend.xp, len(points)
+        backend, xp, n = self._backend, self._backend.xp, len(points)
         bits = max(1, (n - 1).bit_length())
         single = points.dtype == np.float32
         queries = backend.group(

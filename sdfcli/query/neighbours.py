@@ -6,11 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import InputError, UsageError
-from sdfcli.field.field import is_cupy
-from sdfcli.mesh.arrays import unmasked
+from sdfcli.field.field import gpu_of, is_cupy
+from sdfcli.mesh.arrays import Floats, Ints, unmasked
 from sdfcli.spatial.shifted_sort import ShiftedSort, check_neighbours, default_shifts
 from sdfcli.spatial.vector_tree import VectorTree
 
@@ -36,15 +37,15 @@ TINY_EXACT = 2.0**-400
 
 
 def nearest_neighbours(
-    data: Any,
-    queries: Any,
+    data: npt.ArrayLike,
+    queries: npt.ArrayLike,
     k: int,
     approximate: bool = True,
     *,
     shifts: int | None = None,
     device: str = "auto",
     threads: int | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Floats, Ints]:
     """Finds the k nearest data vectors to each query vector, by Euclidean distance, then by index.
 
     Approximate: the shifted sort (Chan 1997; Li et al. 2012; Park 2019) ranks the 2 k data around each query on each of
@@ -74,7 +75,7 @@ def nearest_neighbours(
     check_neighbours(k)
     if shifts is not None and not approximate:
         raise UsageError("shifts: exact neighbours have none; leave it out, or ask for approximate ones")
-    on_device = next((f"cuda:{rows.device.id}" for rows in (queries, data) if is_cupy(rows)), None)
+    on_device = gpu_of(queries, data)
     backend = select_backend(on_device or device, threads)
     with backend.active():
         rows = _vectors(backend, data, "data")

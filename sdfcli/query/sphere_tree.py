@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, C, select_backend
 from sdfcli.errors import InputError
-from sdfcli.field.field import is_cupy
-from sdfcli.mesh.load import load_mesh
+from sdfcli.field.field import gpu_of
+from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.scene import Scene
@@ -47,37 +47,40 @@ class SphereTree:
         DeviceError: the device or its software is missing.
     """
 
-    def __init__(self, source: Any, device: str = "auto", threads: int | None = None) -> None:
-        self.backend: Backend = select_backend(device, threads)
+    def __init__(self, source: MeshSource, device: str = "auto", threads: int | None = None) -> None:
+        self._backend: Backend = select_backend(device, threads)
         self.mesh: Mesh = load_mesh(source)
-        with self.backend.active():
-            self.order: Order = order_of(self.mesh.on(self.backend).on_device)
-            self.levels: list[Level] = _levels(self.backend, self.order)
+        with self._backend.active():
+            self._order: Order = order_of(self.mesh.on(self._backend).on_device)
+            self._levels: list[Level] = _levels(self._backend, self._order)
         self.mesh.release()
 
+    def __repr__(self) -> str:
+        return f"<SphereTree: {len(self.mesh.faces):,} triangles on {self._backend.name}>"
+
     @cached_property
-    def solid(self) -> MeshDistance:
+    def _solid(self) -> MeshDistance:
         """Distances to the mesh, signed by its inside."""
-        return MeshDistance.of(Scene.of(self.mesh, "auto", self.backend))
+        return MeshDistance._of(Scene.of(self.mesh, "auto", self._backend))
 
     @property
-    def encloses(self) -> bool | None:
+    def _encloses(self) -> bool | None:
         """Whether the mesh has an inside; None until some pose needs to know."""
-        asked = "solid" in self.__dict__ and self.solid.scene.settled
-        return self.solid.sign.method != "none" if asked else None
+        asked = "_solid" in self.__dict__ and self._solid._scene.settled
+        return self._solid.sign.method != "none" if asked else None
 
     @classmethod
-    def of(cls, mesh: Any, poses: Any, device: str, threads: int | None) -> SphereTree:
+    def _of(cls, mesh: MeshSource | SphereTree, poses: npt.ArrayLike, device: str, threads: int | None) -> SphereTree:
         """Returns `mesh` if already a tree; otherwise builds its tree on the CuPy poses' device, or on `device`.
 
         Raises InputError if a tree and CuPy poses are on different devices, and the constructor's errors.
         """
-        if is_cupy(poses):
-            device = f"cuda:{poses.device.id}"
-        if not isinstance(mesh, cls):
+        there = gpu_of(poses)
+        device = there or device
+        if not isinstance(mesh, SphereTree):
             return cls(mesh, device, threads)
-        if is_cupy(poses) and mesh.backend.name != device:
-            raise InputError(f"the SphereTree is on {mesh.backend.name}, the poses are on {device}")
+        if there and mesh._backend.name != device:
+            raise InputError(f"the SphereTree is on {mesh._backend.name}, the poses are on {device}")
         return mesh
 
 

@@ -56,14 +56,14 @@ _PIECES: WeakKeyDictionary[DeviceField, Pieces] = WeakKeyDictionary()
 
 def pieces_of(field: Field, backend: Backend) -> Pieces:
     """A field's pieces, cached with its arrays on the device."""
-    key = field.on_device(backend)
+    key = field._on_device(backend)
     if key not in _PIECES:
         _PIECES[key] = _pieces(field, backend)
     return _PIECES[key]
 
 
 def _pieces(field: Field, backend: Backend) -> Pieces:
-    arrays, corners = field.on(backend), len(field.distance)
+    arrays, corners = field._arrays_on(backend), len(field.distance)
     parent = backend.xp.arange(corners, dtype=np.uint32)
     leaf_corner, value = arrays["leaf_corner"], arrays["value"]
     backend.run("sdf_pieces_join", len(leaf_corner), leaf_corner=leaf_corner, value=value, parent=parent)

@@ -48,13 +48,13 @@ class WarmStart:
             return None
         if nearest is None:
             raise InputError(
-                "the previous field stores no nearest triangles; build it with --nearest (in Python keep_nearest=True)"
+                "the previous field stores no nearest triangles; build it with --nearest (in Python nearest=True)"
             )
         backend, domain = scene.backend, scene.mesh.domain
         shift = (domain.origin - field.domain.origin) / field.domain.length
 
         def earlier() -> dict[str, Any]:
-            arrays = field.on(backend)
+            arrays = field._arrays_on(backend)
             return {
                 **{name: arrays[name] for name in LEAVES},
                 "nearest": backend.from_host(nearest),

@@ -19,12 +19,20 @@ Identity = tuple[int, int]
 
 
 def check_target(path: Path, force: bool, *inputs: str | Path | int) -> None:
-    """Checks before any work that a file can be written: `refuse_input`, `refuse_existing`, and UsageError for a
-    missing folder. inputs: input files, as paths or file descriptors."""
+    """Checks before any work that a file can be written: `check_folder`, `refuse_input`, `refuse_existing`. inputs:
+    input files, as paths or file descriptors."""
+    check_folder(path.parent)
     refuse_input(path, identities(inputs))
     refuse_existing(path, force)
-    if not path.parent.is_dir():
-        raise UsageError(f"{path.parent}: no such folder")
+
+
+def check_folder(folder: Path) -> None:
+    """Raises UsageError if a folder does not exist and cannot be created, because a part of its path is a file."""
+    for each in (folder, *folder.parents):
+        if os.path.lexists(each):
+            if not each.is_dir():
+                raise UsageError(f"{each}: cannot be used: that is not a folder")
+            return
 
 
 def check_ending(path: str | Path, *endings: str) -> None:
@@ -80,8 +88,8 @@ def _exists(path: Path) -> UsageError:
 
 @contextlib.contextmanager
 def written_whole(path: Path, force: bool) -> Iterator[Path]:
-    """A temporary file that atomically becomes `path` when the block ends without an exception. A replaced file's
-    permissions are kept.
+    """A temporary file that atomically becomes `path` when the block ends without an exception. Missing folders are
+    created. A replaced file's permissions are kept.
 
     Raises UsageError if `path` cannot be written, as `refuse_existing` does; OutOfMemoryError.
     """
@@ -91,6 +99,7 @@ def written_whole(path: Path, force: bool) -> Iterator[Path]:
     number = None
     try:
         refuse_existing(path, force)
+        path.parent.mkdir(parents=True, exist_ok=True)
         replaced = _status(path)
         # Without setuid and setgid bits: someone else may have created the file.
         mode = None if replaced is None else replaced.st_mode & 0o777

@@ -95,7 +95,7 @@ def parts_folder(path: Path, resume: bool, force: bool) -> Iterator[Path]:
     with contextlib.ExitStack() as stack:
         try:
             with contextlib.suppress(FileExistsError):
-                folder.mkdir()
+                folder.mkdir(parents=True)
             own = stack.enter_context(_opened(folder))
             _lock(own, path, stack)
             if not resume:
@@ -116,7 +116,7 @@ def parts_folder(path: Path, resume: bool, force: bool) -> Iterator[Path]:
 def _refuse_kept(kept: int, path: Path, force: bool) -> None:
     if kept and not force:
         raise UsageError(
-            f"{path}: {folder_of(path).name} holds {kept} frame{'s' * (kept != 1)} of an interrupted run; "
+            f"{path}: {folder_of(path).name} holds {kept:,} frame{'s' * (kept != 1)} of an interrupted run; "
             "use --resume to go on with them, or --force to begin anew"
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -13,13 +13,16 @@ from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import SdfError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Floats
-from sdfcli.mesh.load import load_placed
+from sdfcli.mesh.load import MeshSource, load_placed
 from sdfcli.mesh.mesh import Domain, Mesh, diagonal_of
 from sdfcli.octree import OCTREES
 from sdfcli.octree.grown import Grown, Progress
-from sdfcli.params import BuildOptions, BuildParams
+from sdfcli.params import BuildKeywords, BuildOptions, BuildParams, parse_size
 from sdfcli.pipeline import make_field
+from sdfcli.quality.estimate import memory_limit
+from sdfcli.quality.measure import MEASURED_POINTS, Facts, Samples, draw_samples
 from sdfcli.query.warm_start import WarmStart
+from sdfcli.runtime.log import LOG
 from sdfcli.runtime.memory import memory_errors
 from sdfcli.runtime.schedule import Deferred, Schedule
 from sdfcli.runtime.signature import takes
@@ -27,8 +30,9 @@ from sdfcli.runtime.threads import executor
 from sdfcli.scene import Scene
 from sdfcli.sequence.follow import Follower
 from sdfcli.sign.choice import SignChoice
-from sdfcli.verify.estimate import memory_limit
-from sdfcli.verify.measure import MEASURED_POINTS, Facts, Samples, draw_samples
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 EVERY = 10
 """Interval of frames with a build's full measurement: error and wall thickness. Frames between are measured less."""
@@ -41,19 +45,19 @@ class Sources(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int, /) -> Any: ...
+    def __getitem__(self, index: int, /) -> MeshSource: ...
 
 
-@takes(BuildParams)
+@takes(BuildKeywords, BuildParams)
 def build_sequence(
     frames: Sources,
     *,
     device: str = "auto",
     threads: int | None = None,
-    max_memory: int | None = None,
+    max_memory: int | str | None = None,
     progress: Progress | None = None,
     cold: bool = False,
-    **parameters: Any,
+    **parameters: Unpack[BuildKeywords],
 ) -> Iterator[Field]:
     """Builds fields for a moving mesh's frames, in order, each when it is requested.
 
@@ -69,8 +73,9 @@ def build_sequence(
 
     Raises the errors of `sdfcli.build`, and UsageError without frames, or for a frame that leaves `domain`.
     """
-    options = BuildOptions(device, threads, max_memory)
-    return (frame.build() for frame in SequenceBuild(frames, BuildParams(**parameters), options, cold, progress))
+    options = BuildOptions(device, threads, parse_size(max_memory))
+    builds = SequenceBuild(frames, BuildParams.of(**parameters), options, cold, progress or LOG.debug)
+    return (frame.build() for frame in builds)
 
 
 class SequenceBuild:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.errors import UsageError
 from sdfcli.field.field import Field
@@ -55,6 +56,9 @@ class FieldSequence:
         """Frame count."""
         return len(self.times)
 
+    def __repr__(self) -> str:
+        return f"<FieldSequence: {len(self):,} frames, {self.times[0]:.6g} to {self.times[-1]:.6g} s>"
+
     def at(self, frame: int) -> Field:
         """A frame's field; negative indices count from the end. The last few are cached in memory.
 
@@ -83,19 +87,19 @@ class FieldSequence:
             return self.at(first)
         return mix(self.at(first), self.at(first + 1), share, self.bound(time))
 
-    def sample(self, points: Any, time: float) -> Any:
-        """Signed distances (n,) float64 at points (n, 3) and a time; see `Field.sample`. Raises UsageError for a time
-        outside the sequence."""
+    def sample(self, points: npt.ArrayLike, time: float) -> Floats:
+        """Signed distances (...) float64 at points (..., 3) and a time; see `Field.sample`. Raises UsageError for a
+        time outside the sequence."""
         return self._linear(lambda field: field.sample(points), time)
 
-    def gradient(self, points: Any, time: float) -> Any:
-        """Gradients (n, 3) float64 at points (n, 3) and a time; see `Field.gradient`. Raises UsageError for a time
+    def gradient(self, points: npt.ArrayLike, time: float) -> Floats:
+        """Gradients (..., 3) float64 at points (..., 3) and a time; see `Field.gradient`. Raises UsageError for a time
         outside the sequence."""
         return self._linear(lambda field: field.gradient(points), time)
 
-    def rate(self, points: Any, time: float) -> Any:
-        """Rates of change (n,) float64 of the signed distances at points (n, 3), in the mesh's units per second, over
-        the interval that starts at or contains the time; at the end, over the last interval.
+    def rate(self, points: npt.ArrayLike, time: float) -> Floats:
+        """Rates of change (...) float64 of the signed distances at points (..., 3), in the mesh's units per second,
+        over the interval that starts at or contains the time; at the end, over the last interval.
 
         Raises UsageError for a time outside the sequence, and for a one-frame sequence.
         """
@@ -117,7 +121,7 @@ class FieldSequence:
         motion = float(self.motion[first + 1])
         return None if math.isnan(motion) else 2 * share * (1 - share) * motion
 
-    def _linear(self, value: Callable[[Field], Any], time: float) -> Any:
+    def _linear(self, value: Callable[[Field], Floats], time: float) -> Floats:
         first, share = self._place(time)
         if not share:
             return value(self.at(first))

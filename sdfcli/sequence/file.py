@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -130,7 +131,7 @@ def is_sequence(path: Path) -> bool:
         return False
 
 
-def load_sequence(path: str | Path) -> FieldSequence:
+def load_sequence(path: str | PathLike[str]) -> FieldSequence:
     """Loads a sequence from an HDF5 file. Frames are read and checked on first use.
 
     Raises:

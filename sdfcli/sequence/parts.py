@@ -165,8 +165,7 @@ def _facts(field: Field, size: int) -> Row:
 def without_nearest(field: Field) -> Field:
     """The same field, on the host only, without the triangles nearest to its corners."""
     found = replace(field, nearest=None)
-    if field.steps is not None:
-        found.keep_steps(field.steps)
+    found._defer(_steps=field._later("_steps"))
     return found
 
 

@@ -20,11 +20,11 @@ def _start(request: Any) -> Handler:
     driver.start(request["options"]["device"])
     from sdfcli.backend import select_backend
     from sdfcli.params import BuildOptions, BuildParams
+    from sdfcli.quality.estimate import memory_limit
     from sdfcli.runtime.memory import as_sdf_error
     from sdfcli.sequence.build import SequenceBuild
     from sdfcli.sequence.frames import of_json
     from sdfcli.sequence.parts import Parts, part_key
-    from sdfcli.verify.estimate import memory_limit
 
     frames, folder, share = of_json(request["frames"]), request["folder"], request["share"]
     options = BuildOptions(**request["options"])

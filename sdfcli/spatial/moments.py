@@ -77,7 +77,7 @@ class WindingIndex:
             kept = backend.xp.empty(len(order), np.uint8)
             listed = {"left_out": backend.from_host(np.sort(left_out), np.uint32), "faces": len(left_out)}
             backend.run("sdf_triangles_kept", len(order), triangle_id=order.triangle_id, kept=kept, **listed)
-            slots = backend.compact(kept, known=[len(order) - len(left_out)])[0]
+            slots = backend.compact(kept, known=len(order) - len(left_out))
             own = Order(*(backend.taken(array, slots) for array in (order.keys, order.triangle_id, order.triangle)))
         backend.release_cached()
         index = WindingIndex.of(backend, refit(backend, build_bvh(backend, own)), boxes)

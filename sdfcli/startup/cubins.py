@@ -1,11 +1,32 @@
-"""Compiled modules kept on disk between processes."""
+"""Machine code of GPU modules on disk: compiled with the package, or kept between processes."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from contextlib import suppress
 from pathlib import Path
+
+SHIPPED = Path(__file__).resolve().parents[1] / "cubins"
+"""One folder per architecture, as `sm_90`; written by tools/cubins.py where a wheel is built."""
+
+
+@functools.cache
+def shipped_name(source: str, options: tuple[str, ...]) -> str:
+    """File name of a module's machine code in the package."""
+    return hashlib.sha256("\0".join((*options, source)).encode()).hexdigest()[:32] + ".cubin"
+
+
+def shipped_file(source: str, options: tuple[str, ...], capability: str) -> Path | None:
+    """A module's machine code in the package for a compute capability, as "90"; None if the package has none. Machine
+    code runs on its architecture and on later ones of the same major version."""
+    for minor in range(int(capability[-1]), -1, -1):
+        folder = SHIPPED / f"sm_{capability[:-1]}{minor}"
+        if folder.is_dir():
+            file = folder / shipped_name(source, options)
+            return file if file.exists() else None
+    return None
 
 
 def cache_folder() -> Path:

@@ -50,7 +50,7 @@ def run(device: Any) -> tuple[Launch, Launch]:
     """The launches of a kernel with a thread an index, and of one by warps."""
     points, found, chosen = np.zeros((1000, 3)), np.zeros(1000, np.uint64), np.zeros(1000, np.uint32)
     device.run("sdf_morton", 1000, points=points, keys=found)
-    values = {"first": 0, "flag": np.zeros(1000, np.uint8), "chosen": chosen, "last": np.zeros(3, np.uint32)}
+    values = {"flag": np.zeros(1000, np.uint8), "chosen": chosen, "last": np.zeros(1, np.uint32)}
     device.run("sdf_chosen", 32, count=1000, **values)
     *_, plain, warp = device._modules.launches
     return plain, warp

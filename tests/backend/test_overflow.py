@@ -24,8 +24,8 @@ from sdfcli import pipeline
 from sdfcli.backend import Backend, overflow
 from sdfcli.backend.cpu import CpuBackend, scratch
 from sdfcli.errors import OutOfMemoryError
+from sdfcli.quality.measure import draw_samples
 from sdfcli.runtime.memory import used_memory
-from sdfcli.verify.measure import draw_samples
 
 if TYPE_CHECKING:
     from sdfcli.backend.cuda import CudaBackend
@@ -119,10 +119,10 @@ def test_a_full_disk_is_a_memory_error(tmp_path: Path) -> None:
 
 def same_fields(shape: shapes.Shape, folder: Path, threads: int = 2, **parameters: Any) -> None:
     """Checks that a build with every array in a file of its own makes the field, and the file, of another one."""
-    plain = sdfcli.build(shape, device="cpu", keep_nearest=True, **parameters)
+    plain = sdfcli.build(shape, device="cpu", nearest=True, **parameters)
     before = mapped()
     with CpuBackend().overflow(used_memory() + 300 * MB, folder):
-        found = sdfcli.build(shape, device="cpu", threads=threads, keep_nearest=True, **parameters)
+        found = sdfcli.build(shape, device="cpu", threads=threads, nearest=True, **parameters)
         assert mapped() > before
         written = found.save(folder / "found.h5", force=True)
     assert found.content_sha256 == plain.content_sha256

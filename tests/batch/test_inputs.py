@@ -54,6 +54,9 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         (["parts/deep"], None, False, [("parts/deep/a.ply", "a.h5")]),
         (["one.ply", "parts/../one.ply"], "out", False, [("one.ply", "out/one.h5")]),
+        (["*/*.obj"], None, False, [("parts/a.obj", "a.h5")]),
+        (["parts/[ab].*"], "out", False, [("parts/a.obj", "out/a.h5"), ("parts/b.STL", "out/b.h5")]),
+        (["**/*.ply"], "out", False, [("one.ply", "out/one.h5"), ("parts/deep/a.ply", "out/a.h5")]),
         (["-"], "out", False, [("one.ply", "out/one.h5")]),
         (["-", "parts/deep"], "out", False, [("one.ply", "out/one.h5"), ("parts/deep/a.ply", "out/a.h5")]),
     ],
@@ -81,6 +84,16 @@ def test_what_is_refused(tree: Path, named: list[str], recursive: bool, words: l
         find_jobs(named, [], "out", recursive)
     for word in words:
         assert word in str(refusal.value)
+
+
+def test_a_pattern_without_matches(tree: Path) -> None:
+    """As in a shell: its name stays, and no file has it."""
+    assert find_jobs(["parts/*.stl"], [], None, False) == [Job("parts/*.stl", "*.h5")]
+
+
+def test_a_file_named_like_a_pattern(tree: Path) -> None:
+    (tree / "part[1].ply").touch()
+    assert find_jobs(["part[1].ply"], [], None, False) == [Job("part[1].ply", "part[1].h5")]
 
 
 def test_links_to_folders_are_not_followed(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import sdfcli
 import shapes
-from commands import run
+from commands import reports, run
 from sdfcli.cli import output
 from sdfcli.cli.app import app
 from sdfcli.cli.registry import NAMES
@@ -39,6 +39,30 @@ def test_errors_of_options_are_one_line(words: str, told: str) -> None:
     assert done.stderr.startswith("sdfcli: ")
     assert told in done.stderr
     assert done.stderr.endswith("--help)\n")
+
+
+@pytest.mark.parametrize("command", [name for name in NAMES if name != "schema"])
+def test_errors_are_a_line_of_json(command: str) -> None:
+    """Those of options, and others, of every command."""
+    words, missing = command.split(), ["nothing.h5", "--mesh", "nothing.ply", "-o", "a.h5"]
+    for more in (["--threads", "x"], missing if command == "verify" else missing[:1]):
+        done = CliRunner().invoke(app, [*words, *more, "--json"])
+        (line,) = reports(words[0], done.stdout)
+        assert line["exit_code"] == done.exit_code > 0
+        assert f"{line['error']}\n" in done.stderr
+
+
+def test_help_fits_a_terminal() -> None:
+    """Of 80 columns: half of them are for descriptions, and flags have no values."""
+    for name in NAMES:
+        shown = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "80"}).output
+        assert all(len(line) <= 80 for line in shown.splitlines() if not line.startswith("  Example: "))
+        assert "<" not in shown.partition("Options:")[2]
+        assert "INTEGER" not in shown
+        options = shown.partition("\nOptions:\n")[2]
+        assert len(options.partition("\n\n")[0].splitlines()) < 45, name
+        texts = [len(line) - len(line.lstrip()) for line in options.splitlines() if line.startswith("      ")]
+        assert max(texts, default=0) <= 30
 
 
 def test_without_a_command_there_is_help() -> None:

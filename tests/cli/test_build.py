@@ -143,7 +143,6 @@ def test_two_meshes_of_one_name_are_refused(ball: Path, tmp_path: Path) -> None:
         (["--device", "abacus"], 2, "cuda"),
         (["--device", "cuda:77"], 4, "device"),
         (["--threads", "0"], 2, "--threads"),
-        (["-o", "no/such/folder/x.h5"], 2, "folder"),
         (["-o", "x.npz"], 2, "x.npz: use a name that ends in .h5, .hdf5"),
         (["-o", "s3://bucket/x.vdb"], 2, "x.vdb: use a name that ends in .h5, .hdf5"),
         (["--report", "x.png"], 2, "x.png: use a name that ends in .html, .htm"),
@@ -245,9 +244,40 @@ def test_the_report_leads_with_what_matters(tmp_path: Path) -> None:
         done = run("build", mesh, "-o", tmp_path / f"{depth}.h5", "--depth", depth, "--tolerance", "1e-2")
         title, *lines = done.stdout.splitlines()
         assert title == str(mesh)
-        assert [line.split()[0] for line in lines[:4]] == ["verdict", "error", "file", "time"]
+        assert [line.split()[0] for line in lines[:4]] == ["verdict", "error", "tolerance", "file"]
         assert "good: the mesh is closed, oriented, and without faults" in lines[0]
-        assert f"of the diagonal (tolerance 0.01, {kept}" in lines[1]
+        assert "of the diagonal), largest of 30,000 samples; rms " in lines[1]
+        assert f"(0.01 of the diagonal), {kept}" in lines[2]
+
+
+def test_required_verdicts_and_tolerances(tmp_path: Path) -> None:
+    """Fields that fall short are written, with exit code 6 and an error of their own."""
+    good, holed = tmp_path / "good.ply", tmp_path / "holed.ply"
+    trimesh.Trimesh(*shapes.icosphere(3), process=False).export(good)
+    trimesh.Trimesh(*shapes.holed(np.random.default_rng(1), shapes.icosphere(2), 0.35), process=False).export(holed)
+    for name, words, code, says in (
+        (good, ["--require", "good"], 0, ""),
+        (good, ["--depth", "2"], 0, "sdfcli: warning: {}: the error "),
+        (good, ["--depth", "2", "--require", "doubtful"], 6, "sdfcli: {}: the error "),
+        (holed, [], 0, ""),
+        (holed, ["--require", "doubtful"], 0, ""),
+        (holed, ["--require", "usable"], 6, "sdfcli: {}: doubtful, worse than usable"),
+    ):
+        done = run("build", name, "-o", tmp_path / "a.h5", "--tolerance", "1e-2", "--force", "--json", *words)
+        assert done.returncode == code, (words, done.stderr)
+        assert done.stderr.startswith(says.format(name))
+        assert bool(done.stderr) == bool(says)
+        report = json.loads(done.stdout)
+        assert (report["status"], report["exit_code"], "error" in report) == ("ok", code, code > 0)
+        assert sdfcli.load(tmp_path / "a.h5").content_sha256 == report["content_sha256"]
+    done = run("build", good, holed, "-o", tmp_path / "all/", "--tolerance", "1e-2", "--require", "good")
+    assert done.returncode == 6
+    assert f"  failed (6): {holed}" in done.stderr.splitlines()
+    again = run(
+        "build", good, holed, "-o", tmp_path / "all/", "--tolerance", "1e-2", "--require", "good", "--skip-existing"
+    )
+    assert again.returncode == 6
+    assert run("build", good, "--require", "fine").returncode == 2
 
 
 PLACE = ["--domain", "-2,-2,-1.5,4", "--max-error", "0.02"]
@@ -268,6 +298,32 @@ def test_texts_say_what_errors_are_fractions_of(ball: Path, tmp_path: Path) -> N
             assert f"of the {other}" not in text
     for text in (built, told):
         assert re.search(r"^unit +5, in the mesh's units$", text, re.MULTILINE)
+
+
+def test_fractions_are_told_as_lengths(ball: Path, tmp_path: Path) -> None:
+    """In the mesh's units, by build, info, verify and check; of a part in millimetres, by --max-error."""
+    quick = ["--device", "cpu", "--max-error", "0.04"]
+    field = tmp_path / "a.h5"
+    built = json.loads(run("build", ball, "-o", field, *quick, "--json").stdout)
+    told = json.loads(run("info", field, "--json").stdout)
+    verified = json.loads(run("verify", field, "--mesh", ball, "--samples", "300", "--device", "cpu", "--json").stdout)
+    checked = json.loads(run("check", ball, *quick, "--json").stdout)
+    assert built["unit"] == pytest.approx(40)
+    for report, names in ((built, BUILT), (told, BUILT), (verified, BUILT[:2]), (checked, ())):
+        for name in names:
+            fraction = told["parameters"][name] if name == "tolerance" else report[name]
+            assert report["lengths"][name] == pytest.approx(40 * fraction)
+    assert built["lengths"]["tolerance"] == pytest.approx(0.04)
+    assert built["error_samples"] == told["error_samples"] == 30_000
+    assert checked["lengths"] == {"thinnest": None, "needed_thin": None}
+    for region in verified["regions"].values():
+        assert region["lengths"]["max_error"] == pytest.approx(40 * region["max_error"])
+    table = run("info", field).stdout
+    assert re.search(r"^tolerance +0.04 \(0.001 of the unit\), kept$", table, re.MULTILINE)
+    assert re.search(r"^error +0.0\d+ \(0.0\d+ of the unit\), largest of 30,000 samples; rms ", table, re.MULTILINE)
+
+
+BUILT = ("tolerance", "max_error", "rms_error")
 
 
 def test_a_domain_and_an_error_in_the_meshs_units(ball: Path, tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ import sdfcli
 import shapes
 from commands import reports
 from sdfcli.cli.app import app
-from sdfcli.verify.check import check
+from sdfcli.params import BuildParams
+from sdfcli.quality.check import estimated_check
 
 BALL = shapes.icosphere(2)
 RNG = np.random.default_rng(1)
@@ -35,7 +36,7 @@ CASES: dict[str, tuple[shapes.Shape, str, str, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_verdicts(name: str) -> None:
     shape, verdict, sign, facts = CASES[name]
-    report = check(shape, device="cpu")
+    report = sdfcli.check(shape, device="cpu")
     assert (report["verdict"], report["sign"]) == (verdict, sign)
     assert {key: report[key] for key in facts} == facts
     assert (report["sign_confidence"] is None) == (sign == "none")
@@ -59,7 +60,7 @@ def test_certainty_falls_with_the_size_of_the_hole() -> None:
 
 
 def test_coarse_coordinates_are_told() -> None:
-    report = check(shapes.moved(BALL, 1, [5e5, 5e6, 0]), device="cpu")
+    report = sdfcli.check(shapes.moved(BALL, 1, [5e5, 5e6, 0]), device="cpu")
     assert report["verdict"] == "good"
     (finding,) = report["findings"]
     assert "single precision" in finding["then"]
@@ -86,10 +87,11 @@ def test_exit_codes(files: dict[str, Path]) -> None:
     done = run("--json", *files.values())
     assert done.exit_code == 3
     found = reports("check", done.stdout)
-    assert [report["verdict"] for report in found] == ["good", "doubtful", "unusable"]
-    assert [report["input"] for report in found] == [str(path) for path in files.values()]
-    assert "line 4" in found[2]["error"]
-    assert done.stderr.splitlines() == [f"sdfcli: {found[2]['error']}"]
+    verdicts = {report["input"]: report["verdict"] for report in found}
+    assert verdicts == dict(zip(map(str, files.values()), ["good", "doubtful", "unusable"], strict=True))
+    (error,) = (report["error"] for report in found if report["verdict"] == "unusable")
+    assert "line 4" in error
+    assert done.stderr.splitlines() == [f"sdfcli: {error}"]
 
 
 def test_required_verdicts(files: dict[str, Path]) -> None:
@@ -97,11 +99,70 @@ def test_required_verdicts(files: dict[str, Path]) -> None:
     for bar, code, lines in (("doubtful", 0, 0), ("usable", 6, 1), ("good", 6, 1)):
         done = run(files["ball"], files["sheet"], "--require", bar, "-q")
         assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (code, "", lines)
-    assert done.stderr == f"sdfcli: {files['sheet']}: worse than good: doubtful: the mesh's inside is uncertain\n"
+    assert done.stderr == f"sdfcli: {files['sheet']}: doubtful, worse than good\n"
     done = run(*files.values(), "--require", "good", "--json")
     assert (done.exit_code, len(done.stdout.splitlines()), len(done.stderr.splitlines())) == (6, 3, 2)
     assert run(files["bad"], "--require", "good").exit_code == 3
     assert run(files["ball"], "--require", "unusable").exit_code == 2
+
+
+def blade(thickness: float) -> shapes.Shape:
+    """A blade that tapers to an edge."""
+    box = trimesh.creation.box((1, 1, 1))
+    for _ in range(4):
+        box = box.subdivide()
+    vertices = np.array(box.vertices)
+    vertices[:, 2] *= thickness * (0.5 - vertices[:, 1]) + thickness / 100
+    vertices[:, 1] *= 0.4
+    return vertices, np.array(box.faces)
+
+
+def test_thin_walls_get_the_verdict_of_a_build(tmp_path: Path) -> None:
+    """An estimate alone would be doubtful, and block a mesh that a build accepts."""
+    path = tmp_path / "blade.ply"
+    trimesh.Trimesh(*blade(0.05), process=False).export(path)
+    assert estimated_check(path, BuildParams(tolerance=5e-3), "cpu")[0]["verdict"] == "doubtful"
+    words = [path, "--tolerance", "5e-3", "--json"]
+    (checked,) = reports("check", run(*words, "--require", "usable").stdout)
+    built = sdfcli.build(path, device="cpu", tolerance=5e-3).info
+    assert checked["verdict"] == built["verdict"] == "usable"
+    assert checked["measured"]
+    assert checked["sheets"] == {name: built["sheets"][name] for name in checked["sheets"]}
+    assert "lost in a build at" in run(*words[:-1]).stdout
+    (thick,) = reports("check", run(path, "--tolerance", "1e-4", "--thin", "1e-6", "--json").stdout)
+    assert not thick["measured"]
+
+
+def test_what_is_checked(files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders, patterns, and names on standard input, as in a build: a line each, and counts."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep").mkdir()
+    files["ball"].rename(tmp_path / "deep" / "ball.ply")
+    for words, said, names in (
+        (["."], "", {"sheet.ply", "bad.obj"}),
+        ([".", "-r"], "", {"sheet.ply", "bad.obj", "deep/ball.ply"}),
+        (["*/*.ply", "she*"], "", {"deep/ball.ply", "sheet.ply"}),
+        (["-"], "sheet.ply\ndeep/ball.ply\n", {"sheet.ply", "deep/ball.ply"}),
+    ):
+        done = CliRunner().invoke(app, ["check", *words, "--device", "cpu"], input=said)
+        *lines, last = done.stdout.splitlines()
+        assert {line.partition(":")[0] for line in lines} == names
+        assert last.startswith(f"{len(names)} meshes: ")
+    done = run("none*")
+    assert (done.exit_code, done.stderr) == (3, "sdfcli: none*: no such file\n")
+
+
+def test_a_page_of_checks(files: dict[str, Path], tmp_path: Path) -> None:
+    page = tmp_path / "new" / "page.html"
+    words = [*files.values(), "--report", page, "--require", "usable", "-q"]
+    assert run(*words).exit_code == 6
+    text = page.read_text()
+    for word in ("Mesh checks", "24 open edges: distances without signs", "failed (3)", "failed (6)", "1 unusable"):
+        assert word in text
+    assert text.count("<tr") == 4
+    assert "picture" not in text
+    assert run(*words).exit_code == 2
+    assert run(*words, "--force").exit_code == 6
 
 
 def test_a_table(files: dict[str, Path]) -> None:
@@ -114,7 +175,7 @@ def test_a_table(files: dict[str, Path]) -> None:
 def test_units(tmp_path: Path, suffix: str, unit: str | None) -> None:
     path = tmp_path / f"ball.{suffix}"
     trimesh.Trimesh(*BALL, process=False).export(path)
-    assert check(path, device="cpu")["units"] == unit
+    assert sdfcli.check(path, device="cpu")["units"] == unit
 
 
 def test_a_mesh_without_an_area(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -18,8 +17,10 @@ import sdfcli.cli.export
 import shapes
 from commands import reports
 from sdfcli.cli.app import app
+from sdfcli.errors import DeviceError
 from sdfcli.export import FORMATS, Format
 from sdfcli.export.lattice import make_lattice, values
+from sdfcli.export.vdb import _openvdb
 
 RESOLUTION = 23
 WINDOW = [-1.0, 0.5, 2.0, 1.5, 1.75, 4.5]  # in the mesh's units, partly outside of the domain; its sides differ
@@ -199,8 +200,16 @@ def test_half_precision_where_it_does_not_do(tmp_path: Path) -> None:
         assert invoke(source, tmp_path / f"{name}.raw", "--resolution", 5).exit_code == 0
 
 
-def test_vdb(field: sdfcli.Field, file: Path, tmp_path: Path) -> None:
-    openvdb = pytest.importorskip("openvdb")
+@pytest.fixture
+def openvdb() -> Any:
+    """The module that the export uses, from conda-forge or within `bpy`."""
+    try:
+        return _openvdb()
+    except DeviceError:
+        pytest.skip("neither openvdb nor bpy is installed")
+
+
+def test_vdb(openvdb: Any, field: sdfcli.Field, file: Path, tmp_path: Path) -> None:
     grid(file, tmp_path / "grid.vdb")
     read = openvdb.read(str(tmp_path / "grid.vdb"), "distance")
     assert read.gridClass == openvdb.GridClass.LEVEL_SET
@@ -238,27 +247,32 @@ def write(path, grids):
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_the_openvdb_of_blender(broken: bool, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lies where Python does not look, and needs `bpy` to be imported before."""
-    if importlib.util.find_spec("openvdb") or importlib.util.find_spec("bpy"):
-        pytest.skip("the real one is installed")
-    folder = tmp_path / "bpy" / "5.2" / "python" / "lib" / "python3.13" / "site-packages"
+    """It lies where Python does not look, and needs `bpy` to be imported before, which then names another folder."""
+    bpy = tmp_path / "bpy"
+    folder = bpy / "5.2" / "python" / "lib" / "python3.13" / "site-packages"
     folder.mkdir(parents=True)
-    (tmp_path / "bpy" / "__init__.py").write_text("raise ImportError('libX11')" if broken else "ready = True")
+    scripts = f"__path__ = [{str(bpy / '5.2' / 'scripts' / 'modules' / 'bpy')!r}]\nready = True"
+    (bpy / "__init__.py").write_text("raise ImportError('libX11')" if broken else scripts)
     (folder / "openvdb.py").write_text(f"import sys\nassert sys.modules['bpy'].ready\n{OPENVDB}")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "openvdb", None)
+    monkeypatch.delitem(sys.modules, "bpy", raising=False)
     result = invoke(file, tmp_path / "a.vdb", "--resolution", 4)
     sys.modules.pop("bpy", None)
     if broken:
         assert result.exit_code == 4
-        assert "pip install bpy" in result.stderr
+        assert "pip install 'bpy>=5.2'" in result.stderr
     else:
         assert result.exit_code == 0, result.output
         assert (tmp_path / "a.vdb").read_text() == "4 layers"
 
 
-@pytest.mark.parametrize(("module", "ending"), [("warp", "nvdb"), ("openvdb", "vdb")])
-def test_what_does_not_fit_into_memory(module: str, ending: str, file: Path, tmp_path: Path) -> None:
-    pytest.importorskip(module)
+@pytest.mark.parametrize("ending", ["nvdb", "vdb"])
+def test_what_does_not_fit_into_memory(ending: str, request: pytest.FixtureRequest, file: Path, tmp_path: Path) -> None:
+    if ending == "vdb":
+        request.getfixturevalue("openvdb")
+    else:
+        pytest.importorskip("warp")
     result = invoke(file, tmp_path / f"a.{ending}", "--resolution", 8193)
     assert result.exit_code == 5
     assert "--resolution" in result.stderr
@@ -368,6 +382,16 @@ def test_a_missing_library_is_told(file: Path, tmp_path: Path, monkeypatch: pyte
     assert not list(tmp_path.iterdir())
 
 
+def test_the_output_by_place_or_by_option(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in (["a.npz"], ["-o", "b.npz"], ["--output", "c.npz"]):
+        assert invoke(file, *words, "--resolution", 4).exit_code == 0
+    a, b, c = (dict(np.load(name)) for name in ("a.npz", "b.npz", "c.npz"))
+    for name in a:
+        assert (a[name] == b[name]).all()
+        assert (a[name] == c[name]).all()
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -382,6 +406,8 @@ def test_a_missing_library_is_told(file: Path, tmp_path: Path, monkeypatch: pyte
         (["a.vtkhdf", "--window", "0,0,0,1,1,1"], "for grids"),
         (["a.vti", "--dtype", "float16"], "--dtype"),
         (["a.raw", "--dtype", "float64"], "--dtype"),
+        ([], "name the output"),
+        (["a.npz", "-o", "b.npz"], "2 files need a name with {name}"),
     ],
 )
 def test_errors(words: list[str], says: str, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

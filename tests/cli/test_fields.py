@@ -286,7 +286,7 @@ def test_export_of_all_frames(here: Path, moving: FieldSequence) -> None:
         ("slice anim.h5 --frames : -o a_%4d.png", 2, "use a name with a placeholder for the frame number"),
         ("slice anim.h5 --frames : -o a.jpg", 2, "ends in .gif or .apng"),
         ("render anim.h5 --frame 1 -o a.gif", 2, "ends in .png"),
-        ("render anim.h5 --frames : -o none/a.gif", 2, "none: no such folder"),
+        ("render anim.h5 --frames : -o anim.h5/a.gif", 2, "anim.h5: cannot be used: that is not a folder"),
         ("render anim.h5 --frames : --iso 99", 3, "no surface at 99"),
         ("render anim.h5 --frames : --view north", 2, "--view north"),
         ("slice anim.h5 --frames : --at 99", 2, "--at 99"),

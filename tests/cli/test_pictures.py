@@ -17,6 +17,7 @@ import sdfcli
 import shapes
 from commands import run
 from sdfcli.cli.app import app
+from sdfcli.cli.render import parse_size
 from sdfcli.query.poses import pose_at
 
 
@@ -42,6 +43,26 @@ def test_render(folder: Path, tmp_path: Path) -> None:
     picture = np.asarray(Image.open(target))
     expected = sdfcli.render(folder / "ball.h5", width=90, height=60, view=(-20, 10), device="cpu")
     assert np.array_equal(picture, expected)
+
+
+def test_a_note_on_thin_surfaces(tmp_path: Path) -> None:
+    """In a process of its own: notes are one line on standard error, and -q prints none."""
+    vertices, faces = shapes.cube()
+    sdfcli.build((vertices * [1, 1e-3, 1e-3], faces), device="cpu").save(tmp_path / "needle.h5")
+    words = (
+        "render",
+        tmp_path / "needle.h5",
+        "--view",
+        "front",
+        "--size",
+        "90x60",
+        "--force",
+        "-o",
+        tmp_path / "a.png",
+    )
+    note = "note: parts of the surface are thinner than a pixel, and drawn thicker; use a larger --size\n"
+    assert run(*words).stderr == note
+    assert run(*words, "-q").stderr == ""
 
 
 def test_a_mesh_and_its_contacts(folder: Path, tmp_path: Path) -> None:
@@ -141,11 +162,16 @@ def test_default_names_and_replacing(
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+@pytest.mark.parametrize(("size", "parsed"), [("800x600", (800, 600)), ("64", (64, 64))])
+def test_sizes(size: str, parsed: tuple[int, int]) -> None:
+    assert parse_size(size) == parsed
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
         (["render", "ball.h5", "-o", "a.jpg"], 2, ".png"),
-        (["render", "ball.h5", "--size", "800"], 2, "800x600"),
+        (["render", "ball.h5", "--size", "800x"], 2, "800x600"),
         (["render", "ball.h5", "--size", "0x5"], 2, "--size 0x5"),
         (["render", "ball.h5", "--size", "9000x5"], 2, "8192"),
         (["render", "ball.h5", "--view", "north"], 2, "--view north"),
@@ -162,7 +188,7 @@ def test_default_names_and_replacing(
         (["render", "missing.h5"], 3, "no such file"),
         (["render", "broken.h5"], 3, "broken.h5"),
         (["slice", "ball.h5", "-o", "a.svg"], 2, ".png"),
-        (["slice", "ball.h5", "-o", "none/a.png"], 2, "none: no such folder"),
+        (["slice", "ball.h5", "-o", "ball.h5/a.png"], 2, "ball.h5: cannot be used: that is not a folder"),
         (["slice", "ball.h5", "--axis", "q"], 2, "--axis q"),
         (["slice", "ball.h5", "--size", "5"], 2, "--size 5"),
         (["slice", "ball.h5", "--at", "7"], 2, "--at 7"),

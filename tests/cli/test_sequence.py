@@ -163,7 +163,7 @@ def test_what_is_there_is_kept(folder: Path, tmp_path: Path) -> None:
     ("words", "code", "message"),
     [
         (["frames", "-o", "frames/f9.ply", "--force"], 2, "that is an input"),
-        (["frames", "-o", "nowhere/a.h5"], 2, "nowhere: no such folder"),
+        (["frames", "-o", "frames/f8.ply/a.h5"], 2, "frames/f8.ply: cannot be used: that is not a folder"),
         (["frames", "-o", "a.vdb"], 2, "a.vdb: use a name that ends in .h5, .hdf5"),
         (["frames", "-o", "a.h5", "--fps", "2", "--times", "x"], 2, "use one of them"),
         (["frames", "-o", "a.h5", "--fps", "0"], 2, "--fps 0.0: use a positive number"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -19,7 +20,7 @@ BLOCKS = dict(re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILIN
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    sdfcli.build(ROOT / "sample_meshes" / "bunny.ply", device="cpu").save(tmp_path / "bunny.h5")
+    shutil.copytree(ROOT / "sample_meshes", tmp_path / "sample_meshes")
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "pyproject.toml").write_text(BLOCKS["toml"])
     (tmp_path / "package" / "sdfcli_volume.py").write_text(BLOCKS["python"])
@@ -33,7 +34,9 @@ def run(folder: Path, words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_it_prints_what_the_page_says(folder: Path) -> None:
-    done = run(folder, BLOCKS["sh"])
+    build, command = BLOCKS["sh"].splitlines()
+    assert run(folder, build).returncode == 0
+    done = run(folder, command)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", BLOCKS["text"])
 
 
@@ -41,7 +44,7 @@ def test_help_and_errors(folder: Path) -> None:
     (description,) = re.findall(r'^description = "(.*)"$', BLOCKS["toml"], re.MULTILINE)
     assert description in run(folder, "sdfcli --help").stdout.split("Plugins")[1]
     assert "Example: sdfcli volume bunny.h5" in run(folder, "sdfcli volume --help").stdout
-    done = run(folder, "sdfcli volume bunny.h5 --samples 0")
+    done = run(folder, "sdfcli volume torus.h5 --samples 0")
     assert (done.returncode, done.stderr) == (2, "sdfcli: --samples 0: use 1 or more\n")
     unsigned = sdfcli.build(ROOT / "sample_meshes" / "torus.obj", device="cpu", depth=3, sign="none")
     unsigned.save(folder / "torus.h5")

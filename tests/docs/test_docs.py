@@ -28,27 +28,33 @@ from sdfcli.cli.app import app
 from sdfcli.cli.registry import COMMANDS, NAMES
 from sdfcli.errors import EXIT_CODES, INTERRUPTED, UNREAD, SdfError
 from sdfcli.params import BuildParams
-from sdfcli.verify.estimate import estimate
+from sdfcli.quality.estimate import estimate
 from test_layers import LAYERS, PACKAGE, sources
 
 COMMAND_PAGES = DOCS / "reference" / "commands"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "<!-- run -->" in page.read_text())
 LONG = ("bench", "robot-collision")
 """Pages whose examples take longest."""
+UNMARKED = {
+    "README.md": 3,  # .ci/run installs and runs it
+    "docs/start/install.md": 1,  # installs
+    "docs/index.md": 1,
+    "docs/guides/commands.md": 2,  # test_commands.py
+    "docs/guides/pipelines.md": 1,  # for Snakemake: test_pipelines.py
+    "docs/reference/file.md": 1,  # test_format.py
+    "docs/reference/commands/index.md": 1,  # test_completion_installs
+    "docs/reference/commands/profile.md": 1,  # GPUs
+    "docs/performance.md": 1,  # measurements, on meshes that the repository does not have
+    "docs/internals/thesis.md": 1,
+}
+"""Blocks of shell or Python that `test_examples` does not run."""
 Shell = Callable[[str], str]
 
 
-@pytest.fixture(scope="session")
-def bunny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    field = sdfcli.build(ROOT / "sample_meshes" / "bunny.ply", device="cpu")
-    return field.save(tmp_path_factory.mktemp("docs") / "bunny.h5")
-
-
 @pytest.fixture
-def folder(bunny: Path, tmp_path: Path) -> Path:
-    """What the pages say the examples find."""
+def folder(tmp_path: Path) -> Path:
+    """A clone, as far as examples need one."""
     shutil.copytree(ROOT / "sample_meshes", tmp_path / "sample_meshes")
-    shutil.copy(bunny, tmp_path)
     return tmp_path
 
 
@@ -73,14 +79,8 @@ def shell(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     return run
 
 
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=[pytest.mark.nightly] * (page.stem in LONG)) for page in PAGES],
-    ids=lambda page: page.stem,
-)
-def test_examples(page: Path, folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a page one after the other, in one folder; its blocks of Python are one program."""
-    monkeypatch.chdir(folder)
+def run_page(page: Path, shell: Shell) -> None:
+    """Runs its examples from top to bottom; its blocks of Python are one program."""
     printed, names = None, dict[str, object]()
     for mark, language, block in MARKED.findall(page.read_text()):
         if mark == "prints":
@@ -94,6 +94,39 @@ def test_examples(page: Path, folder: Path, shell: Shell, monkeypatch: pytest.Mo
             with contextlib.redirect_stdout(io.StringIO()) as shown:
                 run_python(block, names)
             printed = shown.getvalue()
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.nightly] * (page.stem in LONG)) for page in PAGES],
+    ids=lambda page: page.stem,
+)
+def test_examples(page: Path, folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page needs nothing of another one."""
+    monkeypatch.chdir(folder)
+    run_page(page, shell)
+
+
+@pytest.mark.nightly
+def test_guides_in_one_folder(folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the README, one after the other: none meets a file that another one has written."""
+    monkeypatch.chdir(folder)
+    shell("sdfcli build sample_meshes/bunny.ply; sdfcli render bunny.h5 --view 25,15")
+    for name in re.findall(
+        r": ((?:start/|guides/)[\w-]+\.md|index\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE
+    ):
+        run_page(DOCS / name, shell)
+
+
+def test_unmarked_examples() -> None:
+    """Every block of shell or Python is run as part of its page, but a few."""
+    found = dict[str, int]()
+    for page in (*DOCS.rglob("*.md"), ROOT / "README.md"):
+        blocks = re.findall(r"^```(?:sh|python)$", page.read_text(), re.MULTILINE)
+        marked = [language for _, language, _ in MARKED.findall(page.read_text()) if language in ("sh", "python")]
+        if len(blocks) > len(marked):
+            found[page.relative_to(ROOT).as_posix()] = len(blocks) - len(marked)
+    assert found == UNMARKED
 
 
 @pytest.mark.parametrize("command", NAMES)
@@ -131,11 +164,18 @@ def test_links_between_files() -> None:
 @pytest.mark.parametrize("command", NAMES)
 def test_the_table_of_options_is_that_of_the_help(command: str) -> None:
     shown = CliRunner().invoke(app, [*command.split(), "--help"], terminal_width=200).output
-    offered = set(re.findall(r"^│ [* ]*(--[a-z-]+)", shown, re.MULTILINE))
+    offered = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", shown, re.MULTILINE))
     table = tool("pages").options(command)
     assert offered == {"--" + name for name in re.findall(r"^\| `--([a-z-]+)`", table, re.MULTILINE)}
     for default in re.findall(r"\[default: (\S+)\]", shown):
-        assert f"| `{default}` |" in table
+        assert f"| `{default}` |" in table or f"| `--{default}` |" in table
+
+
+def test_styles_of_the_tables_of_options() -> None:
+    """The class that the style sheet knows, in a site that has the sheet."""
+    (sheet,) = re.findall(r"^extra_css: \[(.+)\]$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    (name,) = re.findall(r'^<div class="(\w+)" markdown>$', tool("pages").options("build"), re.MULTILINE)
+    assert f".{name} td" in (DOCS / sheet).read_text()
 
 
 def test_tables_of_measurements_are_their_files() -> None:
@@ -226,7 +266,7 @@ def test_the_names_of_the_package() -> None:
     """Before they are used, too."""
     text = (DOCS / "reference" / "python.md").read_text().split("\n\n")[1]
     names = re.findall(r"`(\w+)`", text.split(".")[0])
-    assert len(names) == 17
+    assert len(names) == 20
     words = [sys.executable, "-c", "import sdfcli; print(*dir(sdfcli))"]
     found = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
     assert set(found) == {*names, "__version__"}

@@ -22,7 +22,7 @@ PAGE = (ROOT / "docs" / "reference" / "file.md").read_text()
 def field(request: pytest.FixtureRequest) -> sdfcli.Field:
     torus = ROOT / "sample_meshes" / "torus.obj"
     return sdfcli.build(
-        torus, octree=request.param, depth=6, device="cpu", keep_nearest=True, why=request.param == "adaptive"
+        torus, octree=request.param, depth=6, device="cpu", nearest=True, why=request.param == "adaptive"
     )
 
 

@@ -74,6 +74,8 @@ EXAMPLES = {
     "profile --dry-run": "profile TORUS --dry-run",
 }
 MORE = {
+    "build": {"error"},
+    "check": {"error"},
     "query, a point": {"gx", "gy", "gz", "nearest_x", "nearest_y", "nearest_z", "triangle"},
     "collide, a pose": {"frame"},
     "collide --path": {"output", "margin", "contacts"},
@@ -90,7 +92,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sdfcli.build(TORUS, device="cpu", depth=3).save(made / "field.h5")
     sequences.write(made / "anim.h5", [TORUS, TORUS], [0.0, 1.0], depth=3)
     sdfcli.build(TORUS, device="cpu").save(made / "water.h5")
-    sdfcli.build(TORUS, device="cpu", depth=3, keep_nearest=True, why=True).save(made / "near.h5")
+    sdfcli.build(TORUS, device="cpu", depth=3, nearest=True, why=True).save(made / "near.h5")
     (made / "points.txt").write_text("0 0 0\n")
     return made
 
@@ -114,7 +116,7 @@ def reported(words: str) -> dict[str, Any]:
 
 def test_every_output_has_an_example() -> None:
     """But `profile`: tests/apps/bench/test_profile.py has those."""
-    assert [*EXAMPLES, "profile"] == list(outputs())
+    assert [*EXAMPLES, "profile", "error"] == list(outputs())
 
 
 @pytest.mark.parametrize("output", EXAMPLES)

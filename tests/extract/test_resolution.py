@@ -14,7 +14,7 @@ from conftest import ROOT
 from sdfcli.backend import select_backend
 from sdfcli.extract.marching_cubes import Surface
 from sdfcli.extract.resolution import MOST_BY_DEFAULT, default_resolution, deviation
-from sdfcli.verify.accuracy import on_surface
+from sdfcli.quality.accuracy import on_surface
 
 TOLERANCE = 2e-3
 SHAPES = {

@@ -17,7 +17,7 @@ import backends
 import oracle
 import sdfcli
 from sdfcli.backend import Backend
-from sdfcli.backend.cuda.kernels import COMPILER_OPTIONS
+from sdfcli.backend.headers import COMPILER_OPTIONS
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field
 

@@ -20,7 +20,7 @@ from sdfcli.backend import Array, Backend
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.verify.measure import draw_samples
+from sdfcli.quality.measure import draw_samples
 
 OPEN = shapes.holed(np.random.default_rng(3), shapes.icosphere(2), 0.1)
 """Some samples lie at jumps of the sign."""
@@ -57,15 +57,13 @@ def build_on(backend: Backend, monkeypatch: pytest.MonkeyPatch, **parameters: An
 
 @pytest.mark.parametrize("octree", ["adaptive", "bvh"])
 def test_nothing_is_read_before_it_has_arrived(cpu: CpuBackend, octree: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    early, late = (
-        build_on(each, monkeypatch, octree=octree, sign="winding", keep_nearest=True) for each in (cpu, Late())
-    )
+    early, late = (build_on(each, monkeypatch, octree=octree, sign="winding", nearest=True) for each in (cpu, Late()))
     assert late.content_sha256 == early.content_sha256
     assert late.info == early.info
     assert np.array_equal(late.nearest, early.nearest)  # type: ignore[arg-type]
-    assert (late.steps is None) == (octree == "bvh")
-    if late.steps is not None:
-        assert np.array_equal(late.steps, early.steps)  # type: ignore[arg-type]
+    assert (late._steps is None) == (octree == "bvh")
+    if late._steps is not None:
+        assert np.array_equal(late._steps, early._steps)  # type: ignore[arg-type]
 
 
 def test_what_fails_on_the_way_fails_where_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -357,11 +357,18 @@ def test_a_failure_leaves_nothing_behind(
 def test_names_that_cannot_be_written(tmp_path: Path, force: bool) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
-    for path in (folder, tmp_path / "missing" / "field.h5", tmp_path / ("x" * 300 + ".h5")):
+    (tmp_path / "file").touch()
+    for path in (folder, tmp_path / "file" / "field.h5", tmp_path / ("x" * 300 + ".h5")):
         with pytest.raises(UsageError, match=path.name[:40]):
             save(make_field(), path, force)
-        assert os.listdir(tmp_path) == ["folder"]
+        assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
         assert os.listdir(folder) == []
+
+
+def test_missing_folders_are_created(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "deep" / "field.h5"
+    save(make_field(), path)
+    assert os.listdir(path.parent) == ["field.h5"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -927,7 +934,7 @@ def test_chunks_are_unpacked_as_by_hdf5(data: bytes, itemsize: int, filters: lis
 def test_a_dataset_that_is_called_otherwise(tmp_path: Path) -> None:
     """Nothing that is said to be there may be passed over."""
     path = tmp_path / "field.h5"
-    sdfcli.build(shapes.octahedron(), depth=3, tolerance=0.05, device="cpu", keep_nearest=True, why=True).save(path)
+    sdfcli.build(shapes.octahedron(), depth=3, tolerance=0.05, device="cpu", nearest=True, why=True).save(path)
     whole = path.read_bytes()
     for name in read_names(path):
         path.write_bytes(whole)

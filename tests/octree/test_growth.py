@@ -73,15 +73,20 @@ class Stops:
 
 @pytest.fixture
 def stops(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
-    """How often launches ended, by the reason."""
+    """How often launches ended, by the reason; for GROWTH_TO_LAUNCH, how often they left kernels to the host."""
     counted: Counter[int] = Counter()
-    take_over = growth.Growth._take_over
+    take_over, launch_recorded = growth.Growth._take_over, growth.Growth._launch_recorded
 
     def told(self: growth.Growth, told: dict[str, int], counts: Any) -> None:
         counted[told["stop"]] += 1
         take_over(self, told, counts)
 
+    def launched(self: growth.Growth) -> None:
+        counted[C.GROWTH_TO_LAUNCH] += int(self._record[:, 0].any())
+        launch_recorded(self)
+
     monkeypatch.setattr(growth.Growth, "_take_over", told)
+    monkeypatch.setattr(growth.Growth, "_launch_recorded", launched)
     return counted
 
 

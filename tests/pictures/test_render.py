@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,10 @@ import shapes
 from cameras import camera_at, camera_towards, look, rays
 from sdfcli.backend import Backend
 from sdfcli.backend.cpu import CpuBackend
-from sdfcli.errors import InputError, UsageError
+from sdfcli.errors import DrawingNote, InputError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.pictures.level import leaves_at, shown_level, skin_of
-from sdfcli.pictures.render import Camera, aim, draw, shot_of, view_axes
+from sdfcli.pictures.render import Camera, aim, draw, lost_depth, shot_of, view_axes
 
 backend = backends.backend
 
@@ -30,6 +31,13 @@ Floats = oracle.Floats
 @pytest.fixture(scope="module")
 def ball() -> Field:
     return sdfcli.build(shapes.icosphere(5), tolerance=1e-3, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def needle() -> Field:
+    """Along x, a third of a pixel thick in a picture of 160 pixels."""
+    vertices, faces = shapes.cube()
+    return sdfcli.build((vertices * [1, 2e-3, 2e-3], faces), tolerance=1e-3, device="cpu")
 
 
 def ball_in_unit(field: Field) -> tuple[Floats, float]:
@@ -290,6 +298,38 @@ def test_any_units(scale: float, ball: Field) -> None:
 def test_bad_parameters(options: dict[str, Any], says: str, ball: Field) -> None:
     with pytest.raises(UsageError, match=says):
         sdfcli.render(ball, device="cpu", **options)
+
+
+# ---- Thinner than a pixel ----
+
+
+@pytest.mark.parametrize("view", ["front", "top", "-30,20"])
+def test_a_needle_shows(view: str, needle: Field) -> None:
+    """Its whole length, from where the rays of all rows pass it by, too."""
+    with pytest.warns(DrawingNote, match="thinner than a pixel"):
+        picture = sdfcli.render(needle, width=160, height=120, view=view, device="cpu")
+    columns = (picture != picture[:, :1]).any(axis=(0, 2))
+    assert columns[10:150].all()
+
+
+def test_a_needle_from_its_end_is_wide_enough(needle: Field) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sdfcli.render(needle, width=160, height=120, view="right", device="cpu")
+
+
+def test_lost_leaves() -> None:
+    """Balls of a tenth of a pixel's edge: found within half a pixel of a hit, and only there."""
+    camera = Camera(np.array([[0.5, 0.5, 2.0], [1, 0, 0], [0, 1, 0], [0, 0, -1]]), 0.5)
+    hit = np.zeros((4, 6), np.uint8)
+    hit[1, 4] = 1  # seen along x 0.5 to 1, y 0 to 0.5, relative to the axis, at depth 1
+    for x, y, lost in ((1.25, 0.75, 0), (1.72, 0.75, 0), (1.8, 0.75, 1), (1.25, 0.3, 0), (1.25, 0.2, 1), (50, 50, 1)):
+        leaf = np.array([[x - 0.005, y - 0.005, 0.995, 0.01]])
+        assert lost_depth(leaf, camera, hit) == pytest.approx(lost), (x, y)
+    assert lost_depth(np.empty((0, 4)), camera, hit) == 0
+    found, missed = [1.25, 0.75, 1.0, 0.0], [0.5, 0.0, 0.5, 0.0]
+    assert lost_depth(np.array([found] * 1000 + [missed]), camera, hit) == 0  # a few do not matter
+    assert lost_depth(np.array([found] * 500 + [missed]), camera, hit) == 1.5
 
 
 def test_no_surface(ball: Field) -> None:

@@ -167,7 +167,7 @@ def check(
         corner = placed(shape, pose)
         assert oracle.distances(found.point[i : i + 1], corner[found.triangle[i], None]) <= rounding[i]
         if around[i]:
-            assert np.abs(oracle.winding(pieces_of(field, field.home).point, corner)).max() > 0.5
+            assert np.abs(oracle.winding(pieces_of(field, field._home).point, corner)).max() > 0.5
             continue
         distance = truth((SAMPLES @ corner).reshape(-1, 3)).reshape(len(corner), -1).min(axis=1)  # of each triangle
         assert low[i] <= distance.min() + 1e-12 * size[i]

@@ -240,7 +240,7 @@ def test_a_scene_that_is_there(cpu: CpuBackend) -> None:
     scene = Scene.of(make_mesh(*shapes.cube()), "none", cpu)
     points = np.random.default_rng(7).uniform(-2, 2, (50, 3))
     expected = MeshDistance(shapes.cube(), sign="none", device="cpu").nearest_triangles(points, 12)
-    assert all(map(np.array_equal, MeshDistance.of(scene).nearest_triangles(points, 12), expected))
+    assert all(map(np.array_equal, MeshDistance._of(scene).nearest_triangles(points, 12), expected))
 
 
 def test_unusable_requests() -> None:

@@ -19,10 +19,10 @@ COUNTS = [1, 2, 7, 8, 9, 64, 65, 511, 512, 513, 514, 530, 4096, 4097, 4200]
 
 
 def check(tree: SphereTree) -> None:
-    to_host = tree.backend.to_host
-    triangle = to_host(tree.order.triangle).reshape(-1, 3, 3).astype(np.float64)
+    to_host = tree._backend.to_host
+    triangle = to_host(tree._order.triangle).reshape(-1, 3, 3).astype(np.float64)
     below, span = None, 1
-    for level in tree.levels:
+    for level in tree._levels:
         sphere = to_host(level.sphere).astype(np.float64)
         assert level.count == -(-len(triangle) // span)
         assert len(sphere) == -(-level.count // ABREAST) * ABREAST
@@ -38,8 +38,8 @@ def check(tree: SphereTree) -> None:
         # Of nodes that are none, too: what they say of a pose is true of a node beside them.
         assert (sphere[level.count :, :3] == sphere[level.count - 1, :3]).all()
         below, span = sphere, span * ABREAST
-    assert tree.levels[-1].count <= FIRST
-    assert all(level.count > FIRST for level in tree.levels[:-1])
+    assert tree._levels[-1].count <= FIRST
+    assert all(level.count > FIRST for level in tree._levels[:-1])
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -56,7 +56,7 @@ def test_spheres_of_any_mesh(backend: Backend, kind: str, seed: int) -> None:
 def test_the_same_bits() -> None:
     shape = shapes.star(np.random.default_rng(1), 4)
     one, two = (SphereTree(shape, "cpu", threads) for threads in (1, 2))
-    for a, b in zip(one.levels, two.levels, strict=True):
+    for a, b in zip(one._levels, two._levels, strict=True):
         assert a.sphere.tobytes() == b.sphere.tobytes()
 
 
@@ -64,8 +64,8 @@ def test_the_same_bits() -> None:
 def test_gpus_have_the_bits_of_the_cpu() -> None:
     shape = shapes.star(np.random.default_rng(1), 4)
     one, two = SphereTree(shape, "cpu"), SphereTree(shape, "cuda")
-    for a, b in zip(one.levels, two.levels, strict=True):
-        assert a.sphere.tobytes() == two.backend.to_host(b.sphere).tobytes()
+    for a, b in zip(one._levels, two._levels, strict=True):
+        assert a.sphere.tobytes() == two._backend.to_host(b.sphere).tobytes()
 
 
 def test_what_is_refused() -> None:

@@ -104,12 +104,12 @@ def test_the_way_out(backend: Backend) -> None:
 def test_a_mesh_without_an_inside_holds_nothing(backend: Backend) -> None:
     vertices, faces = TOOLS["box"]
     tree = SphereTree((vertices, faces[2:]), backend.name)
-    assert tree.encloses is None
+    assert tree._encloses is None
     assert VERDICTS[contacts(field(), tree, at([50, 0, 0])).verdict[0]] == "clear"
-    assert tree.encloses is None  # nobody asked
+    assert tree._encloses is None  # nobody asked
     sheet = SphereTree(shapes.moved(shapes.sheet(np.random.default_rng(1), 4), 3, [-3, 0, -2]), backend.name)
     contacts(field(), sheet, np.eye(4))
-    assert sheet.encloses in (None, False)
+    assert sheet._encloses in (None, False)
 
 
 def test_a_part_in_a_cavity_is_clear(backend: Backend) -> None:

@@ -42,9 +42,9 @@ def frame(time: float) -> shapes.Shape:
 @pytest.mark.parametrize("query", QUERIES)
 def test_the_field_is_the_same(backend: Backend, octree: str, query: str) -> None:
     options = {"device": backend.name, "octree": octree, "depth": 5, "tolerance": 0.01}
-    before = sdfcli.build(frame(0), keep_nearest=True, **options)
-    plain = sdfcli.build(frame(1), keep_nearest=True, **options)
-    started = sdfcli.build(frame(1), keep_nearest=True, previous=before, query=query, **options)
+    before = sdfcli.build(frame(0), nearest=True, **options)
+    plain = sdfcli.build(frame(1), nearest=True, **options)
+    started = sdfcli.build(frame(1), nearest=True, previous=before, query=query, **options)
     assert started.run["previous"]
     assert not plain.run["previous"]
     assert started.content_sha256 == plain.content_sha256 != before.content_sha256
@@ -55,7 +55,7 @@ def test_the_field_is_the_same(backend: Backend, octree: str, query: str) -> Non
 
 def test_kept_triangles_are_the_nearest(backend: Backend) -> None:
     shape = frame(0)
-    field = sdfcli.build(shape, device=backend.name, depth=4, tolerance=0.02, keep_nearest=True, octree="bvh")
+    field = sdfcli.build(shape, device=backend.name, depth=4, tolerance=0.02, nearest=True, octree="bvh")
     index = sdfcli.MeshDistance(shape, device=backend.name)
     points = field.domain.origin + field.domain.length * oracle.lattice(field.corner_key) / 2**oracle.LATTICE_BITS
     _, faces = index.closest(points)
@@ -66,7 +66,7 @@ def test_kept_triangles_are_the_nearest(backend: Backend) -> None:
 
 @pytest.mark.parametrize("query", QUERIES[1:])
 def test_fewer_visits(backend: Backend, query: str) -> None:
-    before = sdfcli.build(frame(0), device=backend.name, depth=6, tolerance=0.01, keep_nearest=True)
+    before = sdfcli.build(frame(0), device=backend.name, depth=6, tolerance=0.01, nearest=True)
     mesh = make_mesh(*frame(1))
     scene = Scene.of(mesh, "none", backend, query)
     bvh, start = scene.bvh, WarmStart.of(before, scene)
@@ -118,7 +118,7 @@ def test_nothing_is_looked_up_where_it_does_not_pay(
 
 def test_another_number_of_triangles_is_not_used(cpu: Backend) -> None:
     options = {"device": "cpu", "depth": 4, "tolerance": 0.02}
-    before = sdfcli.build(shapes.icosphere(1), keep_nearest=True, **options)
+    before = sdfcli.build(shapes.icosphere(1), nearest=True, **options)
     field = sdfcli.build(frame(0), previous=before, **options)
     assert not field.run["previous"]
     assert field.content_sha256 == sdfcli.build(frame(0), **options).content_sha256
@@ -134,14 +134,14 @@ def test_a_field_without_nearest_triangles(cpu: Backend) -> None:
 @pytest.mark.parametrize("mesh", [{"triangles": 1280.5}, {}, None, "mesh", 7])
 def test_an_earlier_field_that_says_nothing_of_its_mesh(cpu: Backend, mesh: object) -> None:
     options = {"device": "cpu", "depth": 3, "tolerance": 0.05}
-    before = sdfcli.build(frame(0), keep_nearest=True, **options)
+    before = sdfcli.build(frame(0), nearest=True, **options)
     before.info["mesh"] = mesh
     assert not sdfcli.build(frame(1), previous=before, **options).run["previous"]
 
 
 def test_an_earlier_field_with_faces_that_are_not_there(cpu: Backend) -> None:
     options = {"device": "cpu", "depth": 3, "tolerance": 0.05}
-    before = sdfcli.build(frame(0), keep_nearest=True, **options)
+    before = sdfcli.build(frame(0), nearest=True, **options)
     assert before.nearest is not None
     nearest = before.nearest.copy()
     nearest[5] = 2**31

@@ -370,10 +370,36 @@ def test_a_read_only_folder(mounted: Callable[[str], Path], ball: Path) -> None:
         "profile nothing.ply --csv missing/a.csv",
     ],
 )
-def test_a_missing_folder_is_noticed_before_the_work(words: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_for_a_folder_is_noticed_before_the_work(
+    words: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder)
+    (folder / "missing").touch()
     done = CliRunner().invoke(app, words.split())
-    assert (done.exit_code, done.output) == (2, "sdfcli: missing: no such folder\n")
+    assert (done.exit_code, done.output) == (2, "sdfcli: missing: cannot be used: that is not a folder\n")
+    (folder / "missing").unlink()
+    CliRunner().invoke(app, words.split())
+    assert (folder / "missing").exists() == ("--report" in words)  # folders are created with their first file
+
+
+def test_missing_folders_are_created(ball: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    field, points = "new/fields/ball.h5", folder / "points.txt"
+    points.write_text("0 0 0\n")
+    commands = [
+        f"build {ball} -o {field} --report new/pages/all.html {' '.join(QUICK)}",
+        f"extract {field} -o new/a/x.ply",
+        f"render {field} -o new/b/x.png --size 32x32",
+        f"slice {field} -o new/c/x.png --size 64",
+        f"export {field} new/d/x.raw --resolution 4",
+        f"query {field} {points} -o new/e/x.npy",
+        f"sequence {ball} {ball} -o new/f/x.h5 {' '.join(QUICK)}",
+        f"collide {field} {ball} --contacts new/g/x.csv",
+    ]
+    for words in commands:
+        done = CliRunner().invoke(app, words.split())
+        assert done.exit_code == 0, (words, done.output)
+    assert {path.parent.name for path in (folder / "new").rglob("x.*")} == set("abcdefg")
 
 
 def test_what_is_no_file_is_not_replaced(ball: Path, folder: Path, old: Field) -> None:

@@ -345,5 +345,6 @@ def test_a_part_that_is_gone_when_it_is_wanted(tmp_path: Path, monkeypatch: pyte
 
 
 def test_no_folder_for_the_parts(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be used"):
-        save(tmp_path / "missing" / "anim.h5")
+        save(tmp_path / "file" / "anim.h5")

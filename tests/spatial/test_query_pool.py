@@ -24,6 +24,8 @@ from sdfcli.batch.pool import Plan
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.octree import growth
+from sdfcli.params import BuildOptions, BuildParams
+from sdfcli.pipeline import build_field
 from sdfcli.query.helper import DeviceHelper
 from sdfcli.scene import Scene
 from sdfcli.spatial.index import DistanceIndex
@@ -92,7 +94,8 @@ def test_builds_with_helpers(backend: Backend, kind: str) -> None:
         made.append(Counted(made[0], "later"))
         return list(made)
 
-    found = sdfcli.build(shape, helpers=helpers, **parameters)
+    params = BuildParams(depth=6, tolerance=5e-3)
+    found = build_field(shape, params, BuildOptions(backend.name), helpers=helpers)
     assert found.content_sha256 == plain.content_sha256
     assert found.info == plain.info
     assert all(each.points > 0 for each in made[:2])
@@ -160,7 +163,7 @@ def test_workers_that_share_a_mesh_are_killed(torus: Path) -> None:
             own, *others = make(mesh)
             return [ask, *others]
 
-        found = sdfcli.build(torus, device="cpu", tolerance=1e-3, helpers=helpers)
+        found = build_field(torus, BuildParams(tolerance=1e-3), BuildOptions("cpu"), helpers=helpers)
     assert found.content_sha256 == plain.content_sha256
     assert found.info == plain.info
     assert len(answered) > 1

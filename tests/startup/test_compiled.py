@@ -1,32 +1,49 @@
-"""Compiled kernels that are kept from one process to the next."""
+"""Machine code of GPU kernels: in the package, or kept from one process to the next."""
 
 from __future__ import annotations
 
 import pwd
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cubins import compile_ahead, local_architectures
 
 import shapes
 from sdfcli import pipeline
 from sdfcli.backend.cuda import CudaBackend
-from sdfcli.backend.cuda.kernels import kernel_sources
+from sdfcli.backend.headers import OPTIONS, kernel_sources
 from sdfcli.octree import OCTREES
-from sdfcli.startup.cubins import cache_folder
+from sdfcli.startup import cubins
+from sdfcli.startup.cubins import cache_folder, load_cubin, shipped_file
+
+needs_nvrtc = pytest.mark.skipif(sys.platform != "linux", reason="there is no NVRTC for this system")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, and a package without machine code."""
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(cubins, "SHIPPED", tmp_path / "shipped")
+    return tmp_path / "cache"
+
+
+def run_a_kernel() -> list[str]:
+    """Runs a kernel on a new backend; returns the modules that it needs."""
+    device = CudaBackend(0)
+    flags = device.from_host(np.arange(2000) % 2, np.uint8)
+    assert device.to_host(device.compact(flags)).tolist() == list(range(1, 2000, 2))
+    return list(device._modules)
 
 
 @pytest.mark.gpu
-def test_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
-
+def test_compiled_once(cache: Path) -> None:
     def check() -> dict[Path, int]:
-        device = CudaBackend(0)
-        wish = device.from_host(np.arange(2000) % 2, np.uint8)
-        assert device.to_host(device.compact(wish)[0]).tolist() == list(range(1, 2000, 2))
-        return {path: path.stat().st_mtime_ns for path in tmp_path.glob("sdfcli-*")}
+        run_a_kernel()
+        return {path: path.stat().st_mtime_ns for path in cache.glob("sdfcli-*")}
 
     made = check()
     assert made
@@ -36,6 +53,34 @@ def test_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken.write_bytes(whole[:-100])
     assert check().keys() == made.keys()
     assert len(broken.read_bytes()) == len(whole)
+
+
+@needs_nvrtc
+def test_code_in_the_package(cache: Path) -> None:
+    """Also for later architectures of the same major version, and for no other source."""
+    source = kernel_sources()["sdf_scan"]
+    assert shipped_file(source, OPTIONS, "90") is None
+    assert compile_ahead(cubins.SHIPPED, ["sm_80", "sm_90"], [source]) == 2
+    files = {each: shipped_file(source, OPTIONS, each) for each in ("75", "80", "86", "90", "100")}
+    assert [each for each, file in files.items() if file] == ["80", "86", "90"]
+    assert files["80"] == files["86"] != files["90"]
+    code = load_cubin(files["90"])
+    assert b".text.sdf_scan\0" in code
+    assert shipped_file(source + " ", OPTIONS, "90") is None
+    assert shipped_file(source, (*OPTIONS, "-g"), "90") is None
+
+
+@pytest.mark.gpu
+@needs_nvrtc
+def test_a_package_with_code_compiles_nothing(cache: Path) -> None:
+    compile_ahead(cubins.SHIPPED, local_architectures(), run_a_kernel())
+    shutil.rmtree(cache)
+    run_a_kernel()
+    assert not cache.exists()
+    for file in cubins.SHIPPED.glob("*/*"):
+        cubins.save_cubin(file, b"code that the driver refuses")
+    run_a_kernel()
+    assert cache.exists()
 
 
 def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,9 +103,8 @@ def test_each_header_is_prepared_once(octree: str) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("octree", OCTREES)
-def test_what_a_build_runs_was_prepared(octree: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_build_runs_was_prepared(octree: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where nothing was compiled before: by several threads at a time."""
-    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
     device = CudaBackend(0)
     monkeypatch.setattr(pipeline, "select_backend", lambda *_: device)
     shape = shapes.holed(np.random.default_rng(1), shapes.icosphere(3), 0.1)

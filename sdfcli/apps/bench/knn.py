@@ -243,5 +243,5 @@ class Comparison:
             **ways,
             WALK: _Way(partial(form.exact, queries, k), exact),
             ONE: _Way(partial(self.scene.index.nearest_in_any_order, points)),
-            TRIANGLES: _Way(partial(MeshDistance.of(self.scene).nearest_triangles, at, k)),
+            TRIANGLES: _Way(partial(MeshDistance._of(self.scene).nearest_triangles, at, k)),
         }

@@ -13,8 +13,8 @@ from sdfcli.mesh.mesh import Mesh
 from sdfcli.octree.cells import SplitCells
 from sdfcli.octree.corners import Corners, corners_of
 from sdfcli.octree.density import bvh_octree, points_of
+from sdfcli.quality.accuracy import on_surface
 from sdfcli.spatial.morton import MORTON_BITS, Order, morton_keys
-from sdfcli.verify.accuracy import on_surface
 
 OCTREES = ("octree", "levels", "bvh")
 """Octrees with queried corners; see `make_octree`. `levels`: `octree`, level by level."""

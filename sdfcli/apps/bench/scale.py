@@ -113,7 +113,7 @@ def measure(
                 larger = (
                     subdivided(vertices, faces, halvings) if made == "subdivided" else copied(vertices, faces, scale)
                 )
-                write_ply(file, Surface(*larger, cut=False), np.float32)
+                write_ply(file, Surface(larger[0], larger[1].astype(np.uint32), cut=False), np.float32)
                 del larger
                 yield _built(file, made, backend, options)
 

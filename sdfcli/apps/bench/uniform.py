@@ -19,11 +19,11 @@ from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.octree.grown import Progress
 from sdfcli.params import BuildParams
 from sdfcli.pipeline import build
+from sdfcli.quality.accuracy import errors, sample_points
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import choose_sign
 from sdfcli.spatial.index import DistanceIndex
-from sdfcli.verify.accuracy import errors, sample_points
 
 BUILDING = ("morton", "sort", "tree", "refit", "sign", "octree", "query")
 """Stages in `pipeline.build` counted as building: from the checked mesh to the field."""
@@ -182,7 +182,7 @@ class _Comparison:
     ) -> None:
         self.mesh = mesh
         self.index = MeshDistance(mesh, params.sign, device, threads)
-        self.backend = self.index.backend
+        self.backend = self.index._backend
         self.params, self.depth, self.threads, self.repeat = params, depth, threads, repeat
         self.points = sample_points(self.mesh, params.band, samples, SEED)
         # Signs jump only at holes of an open surface. A coarse field may have any number of errors.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from sdfcli.field.field import Field
 from sdfcli.field.stated_error import StatedError, is_unsigned
 from sdfcli.field.store import load
 from sdfcli.runtime.signature import takes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 SHARPEST = 10
 """Minimum spacing, in the field's stated errors."""
@@ -86,6 +89,9 @@ class State:
         """Particle count."""
         return len(self.number)
 
+    def __repr__(self) -> str:
+        return f"<State: frame {self.index}, {self.time:.4g} s, {len(self):,} particles>"
+
 
 @dataclass(frozen=True)
 class FlowOptions:
@@ -111,6 +117,19 @@ class FlowOptions:
     layout: str = "compact"
     device: str = "auto"
     threads: int | None = None
+
+
+class FlowKeywords(TypedDict, total=False):
+    """The options of `flow`: names and types; see FlowOptions."""
+
+    inside: bool
+    time: float
+    frames: int
+    gravity: tuple[float, float, float]
+    step: float | None
+    layout: str
+    device: str
+    threads: int | None
 
 
 class Flow:
@@ -235,9 +254,9 @@ class Flow:
         return replace(state, clearance=clearance, energy=energy)
 
 
-def prepare(source: Field | str | Path, fill: tuple[float, ...], spacing: float, options: FlowOptions) -> Flow:
+def prepare(source: Field | str | PathLike[str], fill: tuple[float, ...], spacing: float, options: FlowOptions) -> Flow:
     """Prepares a flow; see `flow`."""
-    field = load(source) if isinstance(source, str | Path) else source
+    field = source if isinstance(source, Field) else load(source)
     time, frames, gravity, step = options.time, options.frames, options.gravity, options.step
     if len(fill) != 6 or len(gravity) != 3:
         raise UsageError("use six numbers for the fill box, and three for gravity")
@@ -313,12 +332,12 @@ def dam_break_fluid(scale: int) -> Fluid:
     return Fluid(cases.DAM_SPACING / scale, DAM_SOUND, DAM_STEP / scale, (0.0, 0.0, -9.8))
 
 
-@takes(FlowOptions)
+@takes(FlowKeywords, FlowOptions)
 def flow(
-    source: Field | str | Path,
+    source: Field | str | PathLike[str],
     fill: tuple[float, float, float, float, float, float],
     spacing: float,
-    **options: Any,
+    **options: Unpack[FlowKeywords],
 ) -> Iterator[State]:
     """Yields the states of water around or inside a mesh, frame by frame; the first is at rest.
 

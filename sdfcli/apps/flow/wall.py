@@ -61,7 +61,7 @@ class FieldWall:
         sampler: Group | None = None
         if field is not None:
             domain = Domain(field.domain.origin - origin, field.domain.length)
-            sampler = field.on_device(backend).sampler_group(backend, domain)
+            sampler = field._on_device(backend).sampler_group(backend, domain)
         names = ("low_x", "low_y", "low_z", "high_x", "high_y", "high_z")
         corners = dict(zip(names, np.concatenate([self.low, self.high]).tolist(), strict=True))
         side = 0.0 if field is None else -1.0 if inside else 1.0

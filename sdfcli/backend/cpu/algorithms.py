@@ -32,8 +32,8 @@ class CpuAlgorithms(Algorithms):
             ends[kind] = end = end + len(found)
         return order + np.uint32(first), ends
 
-    def compact(self, flags: Array, kinds: int = 1, first: int = 0, known: list[int] | None = None) -> list[Array]:
-        return [np.flatnonzero(flags == k).astype(np.uint32) + np.uint32(first) for k in range(1, kinds + 1)]
+    def compact(self, flags: Array, known: int | None = None) -> Array:
+        return np.flatnonzero(flags).astype(np.uint32)
 
     def inclusive_scan(self, values: Array) -> None:
         np.cumsum(values, dtype=values.dtype, out=values)

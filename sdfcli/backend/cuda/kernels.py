@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,35 +14,14 @@ import numpy as np
 
 from sdfcli.backend.arguments import Array, C, argument_structs
 from sdfcli.backend.cuda.device import CudaDevice
-from sdfcli.backend.headers import headers, joined, with_includes
+from sdfcli.backend.headers import COMPILER_OPTIONS, OPTIONS, kernel_sources
 from sdfcli.backend.interfaces.kernels import Kernels
 from sdfcli.startup import PLAIN
-from sdfcli.startup.cubins import cubin_file, load_cubin, save_cubin
+from sdfcli.startup.cubins import cubin_file, load_cubin, save_cubin, shipped_file
 
 BLOCK = C.WARP * C.BLOCK_WARPS
-COMPILER_OPTIONS = ("-std=c++20", "--fmad=false")
-FLUSH_DENORMALS = "-ftz=true"
-"""Option added by CuPy."""
-OPTIONS = (*COMPILER_OPTIONS, FLUSH_DENORMALS)
 COMPILERS = 4
 """Compiler threads on a first run: one module takes as long as all others together."""
-LAUNCH = "base/launch.h"
-
-
-@functools.cache
-def kernel_sources() -> dict[str, str]:
-    """Module source by kernel: the header that defines it, after its includes. A command compiles only headers whose
-    kernels it runs, and an edited header changes only the modules that include it.
-
-    A single text, as CuPy's cache of compiled kernels does not follow #include.
-    """
-    sources = {}
-    for name, text in headers().items():
-        kernels = [declared.partition(",")[0] for declared in text.split("\nSDF_KERNEL(")[1:]]
-        if kernels:
-            *included, own = with_includes(name)
-            sources.update(dict.fromkeys(kernels, joined([*included, LAUNCH, own])))
-    return sources
 
 
 class CudaKernels(CudaDevice, Kernels):
@@ -130,12 +108,26 @@ class CudaKernels(CudaDevice, Kernels):
                 if PLAIN:
                     self._modules[source] = self.xp.RawModule(code=source, options=COMPILER_OPTIONS).module
                 else:
-                    module = self._modules[source] = self.xp.cuda.function.Module()
-                    module.load(self._compiled(source))
+                    self._modules[source] = self._loaded(source)
             return self._modules[source]
 
+    def _loaded(self, source: str) -> Any:
+        """A module from its machine code: from the package, else from the disk cache or the compiler."""
+        module, shipped = self.xp.cuda.function.Module(), self._shipped(source)
+        code = load_cubin(shipped) if shipped else b""
+        try:
+            module.load(code or self._compiled(source))
+        except self.xp.cuda.driver.CUDADriverError:
+            if not code:
+                raise
+            module.load(self._compiled(source))  # the driver is older than the package's compiler
+        return module
+
+    def _shipped(self, source: str) -> Path | None:
+        return shipped_file(source, OPTIONS, self.device.compute_capability)
+
     def _compiled(self, source: str) -> bytes:
-        """A module's machine code, from the disk cache if present.
+        """A module's machine code by this machine's compiler, from the disk cache if present.
 
         CuPy's own cache compiles an empty file in each process to learn the compiler's version: 50 ms.
         """
@@ -145,6 +137,9 @@ class CudaKernels(CudaDevice, Kernels):
             code, _ = self.xp.cuda.compiler.compile_using_nvrtc(source, OPTIONS)
             save_cubin(file, code)
         return code
+
+    def _has_code(self, source: str) -> bool:
+        return self._shipped(source) is not None or source in self._files or self._file(source).exists()
 
     def _file(self, source: str) -> Path:
         """The file of a module's machine code; its name is computed once."""
@@ -157,7 +152,7 @@ class CudaKernels(CudaDevice, Kernels):
         if PLAIN:
             return
         sources = dict.fromkeys(kernel_sources()[kernel] for kernel in kernels)
-        missing = [source for source in sources if source not in self._files and not self._file(source).exists()]
+        missing = [source for source in sources if source not in self._modules and not self._has_code(source)]
 
         def compiles(source: str) -> None:
             with suppress(Exception), self.device, self._compiling[source]:  # raised again on first use

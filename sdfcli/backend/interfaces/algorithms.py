@@ -24,9 +24,9 @@ class Algorithms(Device):
         value's range end (kinds,) uint32 in it."""
 
     @abstractmethod
-    def compact(self, flags: Array, kinds: int = 1, first: int = 0, known: list[int] | None = None) -> list[Array]:
-        """Sorted indices (k,) uint32, counted from `first`, of the flags (n,) uint8 equal to 1, .. kinds <= 3: one
-        array per kind. known: count of each kind; without it the host waits for the device."""
+    def compact(self, flags: Array, known: int | None = None) -> Array:
+        """Sorted indices (k,) uint32 of the flags (n,) uint8, 0 or 1, that are 1. known: their count; without it the
+        host waits for the device."""
 
     @abstractmethod
     def inclusive_scan(self, values: Array) -> None:

@@ -3,8 +3,8 @@
 //
 // INTERFACE
 //   sdf_level_count, sdf_level_order    entries by level: counts per run; the order
-//   sdf_chosen                          indices of entries valued 1, 2 and 3, by one warp, for short arrays
-//   sdf_chosen_count, sdf_chosen_list   the same for long arrays: counts, then lists
+//   sdf_chosen                          indices of flagged entries, by one warp, for short arrays
+//   sdf_chosen_count, sdf_chosen_list   the same for long arrays: counts, then the list
 #ifndef SDFCLI_BASE_SORT_H
 #define SDFCLI_BASE_SORT_H
 #include "base/kernel.h"
@@ -63,86 +63,61 @@ SDF_KERNEL(sdf_level_order, WARP, i) {
 // each, give its write positions.
 struct sdf_chosen_args {
     u32 n;           // 32
-    u32 count;       // entries, at most 32 x 1023
-    u32 first;       // index of the first entry
-    const u8* flag;  // [count] 0 to 3
-    u32* chosen;     // [count] out: the entries valued 1, then 2, then 3
-    u32* last;       // [3] out: end of each list
+    u32 count;       // entries
+    const u8* flag;  // [count] 0 or 1
+    u32* chosen;     // [count] out: indices of the flagged entries
+    u32* last;       // [1] out: their count
 };
 SDF_KERNEL(sdf_chosen, WARP, thread) {
-    u32 many = (a.count + SDF_WARP - 1) / SDF_WARP, counts = 0, place[4] = {0, 0, 0, 0}, before = 0;
+    u32 many = (a.count + SDF_WARP - 1) / SDF_WARP, own = 0;
     u32 first = min_of(thread * many, a.count), end = min_of(first + many, a.count);
-    for (u32 at = first; at < end; at++) counts += a.flag[at] ? 1u << 10 * (a.flag[at] - 1) : 0;
-    UNROLL
-    for (u32 value = 1; value < 4; value++) {
-        u32 own = counts >> 10 * (value - 1) & 1023u, sum = own;
-        for (u32 k = 1; k < SDF_WARP; k *= 2) {
-            u32 other = shfl(sum, (thread - k) % SDF_WARP);
-            if (thread >= k) sum += other;
-        }
-        place[value] = before + sum - own;
-        before += shfl(sum, SDF_WARP - 1);
-        if (thread == 0) a.last[value - 1] = before;
+    for (u32 at = first; at < end; at++) own += a.flag[at];
+    u32 sum = own;
+    for (u32 k = 1; k < SDF_WARP; k *= 2) {
+        u32 other = shfl(sum, (thread - k) % SDF_WARP);
+        if (thread >= k) sum += other;
     }
-    for (u32 at = first; at < end; at++) {
-        u32 value = a.flag[at];
-        UNROLL
-        for (u32 k = 1; k < 4; k++)
-            if (value == k) a.chosen[place[k]++] = a.first + at;
-    }
+    if (thread == SDF_WARP - 1) a.last[0] = sum;
+    u32 place = sum - own;
+    for (u32 at = first; at < end; at++)
+        if (a.flag[at]) a.chosen[place++] = at;
 }
 
 struct sdf_chosen_count_args {
     u32 n;           // threads: one warp per run
     u32 count;       // entries
     u32 run;         // entries per run, a multiple of 32
-    const u8* flag;  // [count] 0 to 3
-    u32* counts;     // [3, n // 32] out: per run
-    u32* totals;     // [3] 0; out: of all runs
+    const u8* flag;  // [count] 0 or 1
+    u32* counts;     // [n // 32] out: per run
+    u32* total;      // [1] 0; out: of all runs
 };
 SDF_KERNEL(sdf_chosen_count, WARP, i) {
-    u32 lane = i % SDF_WARP, own = i / SDF_WARP, first = own * a.run, end = min_of(a.count, first + a.run);
-    u32 found[3] = {0, 0, 0};
-    for (u32 start = first; start < end; start += SDF_WARP) {
-        u32 value = start + lane < end ? a.flag[start + lane] : 0;
-        UNROLL
-        for (u32 k = 0; k < 3; k++) found[k] += (u32)popcount(warp_ballot(value == k + 1));
-    }
-    UNROLL
-    for (u32 k = 0; k < 3; k++) {
-        if (lane != k) continue;
-        a.counts[k * (size_t)(a.n / SDF_WARP) + own] = found[k];
-        if (found[k]) atomic_add(a.totals + k, found[k]);
-    }
+    u32 lane = i % SDF_WARP, own = i / SDF_WARP, first = own * a.run, end = min_of(a.count, first + a.run), found = 0;
+    for (u32 start = first; start < end; start += SDF_WARP)
+        found += (u32)popcount(warp_ballot(start + lane < end && a.flag[start + lane]));
+    if (lane) return;
+    a.counts[own] = found;
+    if (found) atomic_add(a.total, found);
 }
 
 struct sdf_chosen_list_args {
     u32 n;  // as for sdf_chosen_count
     u32 count;
     u32 run;
-    u32 first;          // index of the first entry
     const u8* flag;     // [count]
-    const u32* counts;  // [3, n // 32]
-    u32* one;           // [ones] out: entries valued 1; null: not needed, as the following
-    u32* two;           // [twos] out
-    u32* three;         // [threes] out
+    const u32* counts;  // [n // 32]
+    u32* chosen;        // [total] out
 };
 SDF_KERNEL(sdf_chosen_list, WARP, i) {
-    u32 lane = i % SDF_WARP, own = i / SDF_WARP, first = own * a.run, end = min_of(a.count, first + a.run);
-    u32* lists[3] = {a.one, a.two, a.three};
-    UNROLL
-    for (u32 k = 0; k < 3; k++) {
-        const u32* counts = a.counts + k * (size_t)(a.n / SDF_WARP);
-        if (!lists[k] || counts[own] == 0) continue;
-        u32 before = 0;
-        for (u32 other = lane; other < own; other += SDF_WARP) before += counts[other];
-        for (u32 step = 1; step < SDF_WARP; step *= 2) before += shfl_xor(before, step);
-        for (u32 start = first; start < end; start += SDF_WARP) {
-            bool wanted = start + lane < end && a.flag[start + lane] == k + 1;
-            u32 all = warp_ballot(wanted);
-            if (wanted) lists[k][before + (u32)popcount(all & ((1u << lane) - 1u))] = a.first + start + lane;
-            before += (u32)popcount(all);
-        }
+    u32 lane = i % SDF_WARP, own = i / SDF_WARP, first = own * a.run, end = min_of(a.count, first + a.run), before = 0;
+    if (a.counts[own] == 0) return;
+    for (u32 other = lane; other < own; other += SDF_WARP) before += a.counts[other];
+    for (u32 step = 1; step < SDF_WARP; step *= 2) before += shfl_xor(before, step);
+    for (u32 start = first; start < end; start += SDF_WARP) {
+        bool wanted = start + lane < end && a.flag[start + lane];
+        u32 all = warp_ballot(wanted);
+        if (wanted) a.chosen[before + (u32)popcount(all & ((1u << lane) - 1u))] = start + lane;
+        before += (u32)popcount(all);
     }
 }
 #endif

@@ -57,6 +57,7 @@ struct sdf_render_args {
     const double* camera;   // [4, 3] the eye, then unit vectors: right, up, forward
     const u8* rough;        // [height, width, 3] with one ray per pixel; null: renders this picture
     u8* pixel;              // [height, width, 3] out: red, green, blue
+    u8* hit;                // [height, width] out: 1 where a surface is, else 0; may be null
     double* depth;          // [height, width] out: from the eye, negative for none; may be null
     double* normal;         // [height, width, 3] out; may be null
     Shapes mesh;            // a second surface
@@ -294,6 +295,7 @@ FN void render_pixel(const sdf_render_args& a, u32 place) {
             look_at_dots(a, eye, way, &look);
         }
         sum = sum + look.light;
+        if (a.hit) a.hit[i] = look.t >= 0.0;
         if (a.depth) a.depth[i] = look.t;
         double parts[3] = {look.normal.x, look.normal.y, look.normal.z};
         for (int k = 0; a.normal && k < 3; k++) a.normal[3 * (size_t)i + k] = parts[k];

@@ -22,8 +22,8 @@ from sdfcli.backend import Backend
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Domain
+from sdfcli.quality.accuracy import sample_points
 from sdfcli.scene import Scene
-from sdfcli.verify.accuracy import sample_points
 
 backend = backends.backend
 
@@ -81,7 +81,7 @@ def test_queries_of_grids(rows: dict[str, Row]) -> None:
     assert rows["uniform, exact"].queries == 33**3
     assert rows["uniform, exact"].seeds is None
     index = sdfcli.MeshDistance(TORUS, device="cpu")
-    seeds = plant(index.backend, index.scene.index, 5)
+    seeds = plant(index._backend, index._scene.index, 5)
     for name in METHODS[3:]:
         assert rows[name].seeds == len(seeds)
         assert rows[name].queries == seeds.queries

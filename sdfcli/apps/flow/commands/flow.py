@@ -190,7 +190,7 @@ def flow(
             except BaseException:
                 kept = kept_frames(output)
                 if kept:
-                    say(f"{kept} of {frames} frames are kept; to go on, repeat the command with --resume")
+                    say(f"{kept:,} of {frames:,} frames are kept; to go on, repeat the command with --resume")
                 raise
     shown.end(file, case, run, states.kept, pictures)
     if file is not None:
@@ -245,14 +245,11 @@ class Album:
     def __init__(self, folder: Path, frames: int, inputs: list[Path], resume: bool, force: bool) -> None:
         """Raises UsageError, before any work, if a picture cannot be written. resume: an interrupted run's pictures may
         exist."""
-        from sdfcli.runtime.files import identities, refuse_existing, refuse_input
+        from sdfcli.runtime.files import check_folder, identities, refuse_existing, refuse_input
 
         self._folder, self._force, self._resume = folder, force, resume
         self._pictures: FlowPictures | None = None
-        if folder.exists() and not folder.is_dir():
-            raise UsageError(f"{folder}: cannot be used: that is not a folder")
-        if not folder.parent.is_dir():
-            raise UsageError(f"{folder.parent}: no such folder")
+        check_folder(folder)
         known = identities(inputs)
         for index in range(frames + 1) if folder.is_dir() else ():
             refuse_input(self._path(index), known)
@@ -264,7 +261,7 @@ class Album:
 
         self._pictures = FlowPictures(run, first, field, inside)
         try:
-            self._folder.mkdir(exist_ok=True)
+            self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{self._folder}: cannot be made: {error.strerror or error}") from error
 
@@ -355,7 +352,7 @@ class Shown:
             rows += [
                 ("energy", f"{self.first.energy:.4g} J at the start, {last.energy:.4g} J at the end"),
                 ("flow", f"{last.time:g} s, {last.steps:,} steps of {run.fluid.step:.3g} s"),
-                ("time", f"{seconds:.1f} s, {rate:,.0f} steps/s" + (f"; {kept} frames were kept" if kept else "")),
+                ("time", f"{seconds:.1f} s, {rate:,.0f} steps/s" + (f"; {kept:,} frames were kept" if kept else "")),
                 ("file", f"{self.output}, {run.frames + 1:,} states, {human_bytes(written)}"),
             ]
             if pictures is not None:

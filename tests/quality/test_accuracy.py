@@ -14,8 +14,8 @@ import pytest
 import sdfcli
 import shapes
 from sdfcli.mesh.load import make_mesh
-from sdfcli.verify import measure
-from sdfcli.verify.accuracy import Evaluated, Floats, Places, errors, errors_by_region, on_surface, surface_samples
+from sdfcli.quality import measure
+from sdfcli.quality.accuracy import Evaluated, Floats, Places, errors, errors_by_region, on_surface, surface_samples
 
 EDGE = 0.1
 

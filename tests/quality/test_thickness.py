@@ -12,8 +12,8 @@ import shapes
 from sdfcli import MeshDistance
 from sdfcli.backend import Backend
 from sdfcli.params import WIDEST_SHEET
-from sdfcli.verify import thickness
-from sdfcli.verify.thickness import EMPTY, FREE, HALVINGS, OPPOSED, Sheets, find_sheets, spots
+from sdfcli.quality import thickness
+from sdfcli.quality.thickness import EMPTY, FREE, HALVINGS, OPPOSED, Sheets, find_sheets, spots
 
 backend = backends.backend
 

@@ -13,8 +13,8 @@ from sdfcli.backend.packed import Packed
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import WIDEST_SHEET, depth_for_sheet
+from sdfcli.quality.accuracy import Places, face_directions, surface_samples
 from sdfcli.query.mesh_distance import FAR, MeshDistance
-from sdfcli.verify.accuracy import Places, face_directions, surface_samples
 
 SAMPLES, SEED = 5_000, 30_000
 HALVINGS = 16
@@ -118,8 +118,8 @@ class _Touching:
     """Balls tangent to a surface, on a device; see kernels/verify/thickness.h."""
 
     def __init__(self, index: MeshDistance, point: Floats, normal: Floats, widest: float) -> None:
-        self._normal, self._mesh, self._nearest = normal, index.mesh, index.scene.reference
-        self._backend = backend = index.backend
+        self._normal, self._mesh, self._nearest = normal, index.mesh, index._scene.reference
+        self._backend = backend = index._backend
         self._given = {
             "point": backend.from_host(point),
             "normal": backend.from_host(normal),

@@ -64,10 +64,13 @@ class Evaluated(NamedTuple):
 class RegionErrors:
     """Errors in one region, as fractions of the diagonal.
 
-    largest and rms  of |field - truth|, outside the band divided by distance / band, as the tolerance grows there.
-    jumps            count of excluded points at a sign jump: where an open surface's hole is closed, the sign jumps
-                     between the hole's two sides, which no continuous field can follow.
-    where            (3,) point with the largest error, in the mesh's units.
+    Attributes:
+        samples: point count.
+        largest: maximum of |field - truth|, outside the band divided by distance / band, as the tolerance grows there.
+        rms: root mean square of the same.
+        jumps: count of excluded points at a sign jump: where an open surface's hole is closed, the sign jumps between
+            the hole's two sides, which no continuous field can follow.
+        where: (3,) point with the largest error, in the mesh's units.
     """
 
     samples: int

@@ -12,8 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sdfcli.backend import select_backend
-from sdfcli.verify import reference as exact
-from sdfcli.verify.reference import ExactReference
+from sdfcli.quality import reference as exact
+from sdfcli.quality.reference import ExactReference
 
 BACKEND = select_backend("cpu")
 Numbers = npt.NDArray[Any]

@@ -19,9 +19,9 @@ from commands import run
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.errors import OutOfMemoryError, UsageError
 from sdfcli.octree import growth, levels
+from sdfcli.quality.estimate import estimate, memory_limit, parse_size
 from sdfcli.runtime import memory
 from sdfcli.runtime.memory import free_memory
-from sdfcli.verify.estimate import estimate, memory_limit, parse_size
 
 BALL = shapes.icosphere(3)
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sdfcli.backend import Backend, select_backend
 from sdfcli.backend.overflow import overflow, room_elsewhere
-from sdfcli.errors import UsageError
-from sdfcli.mesh.load import load_placed
+from sdfcli.mesh.load import MeshSource, load_placed
 from sdfcli.octree.budget import BYTES_PER_CELL, SAMPLE
 from sdfcli.octree.density import bvh_octree, bytes_for
 from sdfcli.octree.grown import Limits
 from sdfcli.octree.growth import Growth
-from sdfcli.params import BuildOptions, BuildParams
+from sdfcli.params import BuildKeywords, BuildOptions, BuildParams, parse_size
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 UPKEEP = 1.6
 """Time factor for splits that a sample lacks: balance and hanging corners."""
@@ -42,11 +44,17 @@ DEFAULT_SHARE = 0.9
 
 @dataclass(frozen=True)
 class Estimate:
-    """A build's estimated octree leaves, seconds, device bytes and file bytes.
+    """A build's estimated size.
 
-    limit_bytes    the build's memory limit.
-    free_bytes     free device memory.
-    scratch_bytes  free bytes for overflow beyond the limit, in scratch files or host memory; 0 if not allowed.
+    Attributes:
+        leaves: octree leaves.
+        seconds: duration of the build.
+        memory_bytes: memory on the device.
+        file_bytes: size of the field's file.
+        limit_bytes: the build's memory limit.
+        free_bytes: free device memory.
+        scratch_bytes: free bytes for overflow beyond the limit, in scratch files or host memory; 0 if not allowed.
+        device: `cpu` or `cuda:N`.
     """
 
     leaves: int
@@ -68,22 +76,22 @@ class Estimate:
         return {**asdict(self), "fits": self.fits}
 
 
-@takes(BuildParams)
+@takes(BuildKeywords, BuildParams)
 def estimate(
-    source: Any,
+    source: MeshSource,
     *,
     device: str = "auto",
     threads: int | None = None,
-    max_memory: int | None = None,
-    **parameters: Any,
+    max_memory: int | str | None = None,
+    **parameters: Unpack[BuildKeywords],
 ) -> Estimate:
     """Estimates a build by following a sample of cells down to the leaves (Knuth 1975: estimating the efficiency of
-    backtrack programs). Arguments and errors as for `build`."""
-    return estimate_of(source, BuildParams(**parameters), BuildOptions(device, threads, max_memory))
+    backtrack programs). Arguments and errors as for `sdfcli.build`."""
+    return estimate_of(source, BuildParams.of(**parameters), BuildOptions(device, threads, parse_size(max_memory)))
 
 
 @overflow()
-def estimate_of(source: Any, params: BuildParams, options: BuildOptions) -> Estimate:
+def estimate_of(source: MeshSource, params: BuildParams, options: BuildOptions) -> Estimate:
     """`estimate` with checked parameters."""
     start = time.perf_counter()
     backend = select_backend(options.device, options.threads)
@@ -91,7 +99,7 @@ def estimate_of(source: Any, params: BuildParams, options: BuildOptions) -> Esti
     mesh = load_placed(source, params, backend).on(backend).merged()
     index = MeshDistance(mesh, params.sign, options.device, options.threads)
     begun = time.perf_counter()
-    scene = index.scene
+    scene = index._scene
     limits = Limits.of(params, scene.mesh.unit, scene.mesh.domain.length)
     if params.octree == "adaptive":
         size, used = _adaptive_size(scene, limits), backend.memory_used()
@@ -151,17 +159,3 @@ def _bvh_size(scene: Scene, limits: Limits) -> _Size:
 def memory_limit(backend: Backend, asked: int | None) -> int:
     """A build's memory limit on its device, in bytes: `asked`, or memory in use plus DEFAULT_SHARE of free memory."""
     return asked or backend.memory_used() + int(DEFAULT_SHARE * backend.memory_free())
-
-
-def parse_size(text: str) -> int:
-    """Bytes from a size such as `800M`, `4G`, `2.5GiB`. Raises UsageError for anything else."""
-    units = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
-    word = text.strip().upper().removesuffix("B")
-    number = word.rstrip("KMGTI")
-    try:
-        size = float(number) * units[word[len(number) :]]
-    except (ValueError, KeyError):
-        size = 0.0
-    if not 1 <= size < 2**60:
-        raise UsageError(f"--max-memory {text}: use a size like 800M or 4G")
-    return int(size)

@@ -15,12 +15,19 @@ from sdfcli.mesh.health import Health
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.octree.grown import Grown
 from sdfcli.params import BuildParams
+from sdfcli.quality.accuracy import (
+    MOST_SUSPECTS,
+    Evaluated,
+    RegionErrors,
+    drawn_points,
+    errors_by_region,
+    region_counts,
+)
+from sdfcli.quality.check import mesh_report, verdict
+from sdfcli.quality.thickness import Sheets, find_sides, spots
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.schedule import Deferred
 from sdfcli.scene import Scene
-from sdfcli.verify.accuracy import MOST_SUSPECTS, Evaluated, RegionErrors, drawn_points, errors_by_region, region_counts
-from sdfcli.verify.check import mesh_report, verdict
-from sdfcli.verify.thickness import Sheets, find_sides, spots
 
 MEASURED_POINTS = 30_000
 """Random points for a build's measured error; `verify` uses more."""
@@ -67,11 +74,12 @@ class Facts(NamedTuple):
 @dataclass(frozen=True)
 class Measured:
     """Errors as fractions of the diagonal. worst: region with the largest error. limit: cause of an error above the
-    tolerance, else None. sheets: as in a field's info."""
+    tolerance, else None. samples: count of measured points. sheets: as in a field's info."""
 
     worst: RegionErrors
     limit: str | None
     rms: float
+    samples: int
     sheets: dict[str, Any]
 
 
@@ -94,7 +102,7 @@ class Answers(NamedTuple):
 
 def ask(scene: Scene, drawn: Deferred[Samples], params: BuildParams) -> Answers:
     """Queries the surface at samples."""
-    index, backend, signer, samples = MeshDistance.of(scene), scene.backend, scene.signer, drawn.get()
+    index, backend, signer, samples = MeshDistance._of(scene), scene.backend, scene.signer, drawn.get()
     points, sides = samples.points, None  # all points are queried together
     if samples.spots is not None:
         sides = find_sides(index, *samples.spots, params.tolerance)
@@ -108,7 +116,7 @@ def ask(scene: Scene, drawn: Deferred[Samples], params: BuildParams) -> Answers:
 def measure(field: Field, scene: Scene, asked: Answers, params: BuildParams, grown: Grown) -> Measured:
     """The field's errors against exact distances, and its lost thin walls and gaps. Reads only the field's device
     arrays."""
-    index, mesh, backend = MeshDistance.of(scene), scene.mesh, scene.backend
+    index, mesh, backend = MeshDistance._of(scene), scene.mesh, scene.backend
     samples, _, sides, at, truth = asked
     many, value = len(samples.points), backend.to_host(field.sample(at))
     evaluated = Evaluated(samples.counts, samples.points, truth[:many], value[:many])
@@ -126,6 +134,7 @@ def measure(field: Field, scene: Scene, asked: Answers, params: BuildParams, gro
         worst=worst,
         limit=_error_limit(field, worst, params, scale) if worst.largest > params.tolerance else None,
         rms=math.sqrt(math.fsum(region.rms * region.rms for region in found) / len(found)),
+        samples=sum(region.samples - region.jumps for region in found),
         sheets={**kept, **thinnest},
     )
 
@@ -154,6 +163,7 @@ def describe(
         "max_error": worst.largest,
         "error_limit": measured.limit,
         "rms_error": measured.rms,
+        "error_samples": measured.samples,
     }
 
 

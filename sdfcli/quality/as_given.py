@@ -10,8 +10,8 @@ from sdfcli.backend import Backend
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.mesh.repair import oriented, repair
-from sdfcli.verify.accuracy import corners_of, face_directions
-from sdfcli.verify.reference import ExactReference
+from sdfcli.quality.accuracy import corners_of, face_directions
+from sdfcli.quality.reference import ExactReference
 
 MOST_QUERIED = 8
 """Maximum faces per shell, the largest, with a winding number query in front."""

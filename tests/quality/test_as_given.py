@@ -15,9 +15,9 @@ import solids
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.repair import Repaired, repair
+from sdfcli.quality import as_given
+from sdfcli.quality.as_given import GivenMesh
 from sdfcli.query.mesh_distance import MeshDistance
-from sdfcli.verify import as_given
-from sdfcli.verify.as_given import GivenMesh
 
 CUBE, BALL = shapes.cube(), shapes.icosphere(2)
 HOLLOW = shapes.joined(CUBE, shapes.inside_out(shapes.moved(BALL, 0.3)))

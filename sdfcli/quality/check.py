@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import numpy as np
 
 from sdfcli.backend import select_backend
 from sdfcli.mesh.health import Health, count_text
-from sdfcli.mesh.load import load_mesh
+from sdfcli.mesh.load import MeshSource, load_placed
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import FEW_LOST, BuildParams
+from sdfcli.quality.accuracy import sample_points
+from sdfcli.quality.thickness import find_sheets, spots
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import SignChoice
-from sdfcli.verify.accuracy import sample_points
-from sdfcli.verify.thickness import find_sheets, spots
 
 SURE = 0.95
 """Minimum share of points with a certain sign, and of surface not lost, for a better verdict than doubtful."""
@@ -27,32 +28,71 @@ COARSE = 1e-6
 """Float32 coordinate spacing above which it is reported, as a fraction of the diagonal."""
 
 
-def check(source: Any, device: str = "auto", threads: int | None = None) -> dict[str, Any]:
-    """Checks a mesh without building a field.
+class Finding(TypedDict):
+    """A fault of a mesh (`what`), and its treatment in a build (`then`)."""
 
-    source: a path, a `trimesh.Trimesh`, or a (vertices, faces) pair.
+    what: str
+    then: str
 
-    Raises InputError for an unusable mesh.
+
+class MeshCheck(TypedDict):
+    """A mesh's faults, size and thin walls, as `sdfcli check --json` prints them (docs/reference/json.md)."""
+
+    verdict: str
+    measured: bool
+    watertight: bool
+    oriented: bool
+    triangles: int
+    vertices: int
+    shells: int
+    open_edges: int
+    non_manifold_edges: int
+    inconsistent_edges: int
+    degenerate_faces: int
+    duplicate_faces: int
+    inverted_shells: int
+    crossing_faces: int
+    diagonal: float
+    size: list[float]
+    lowest: list[float]
+    units: str | None
+    notes: list[str]
+    sign: str
+    sign_reason: str
+    sign_confidence: float | None
+    sheets: dict[str, float | None]
+    findings: list[Finding]
+
+
+def estimated_check(
+    source: MeshSource, params: BuildParams, device: str = "auto", threads: int | None = None
+) -> tuple[MeshCheck, bool]:
+    """A check without a build: `sheets` is an estimate, of more lost walls than a build mostly has; and whether the
+    verdict would be better if no walls were lost, so that only a build decides.
+
+    Raises InputError for an unusable mesh, UsageError for one that leaves the domain.
     """
     from sdfcli.mesh.formats.units import units_of
 
     backend = select_backend(device, threads)
-    mesh = load_mesh(source, backend)
-    scene = Scene.of(mesh, "auto", backend)
+    mesh = load_placed(source, params, backend)
+    scene = Scene.of(mesh, params.sign, backend)
     turned = scene.mesh
     places = spots(turned)
-    confidence, choice = confidence_of(scene), scene.choice
-    report, params = mesh_report(mesh.health, choice), BuildParams()
-    found = find_sheets(MeshDistance.of(scene), *places, params.tolerance)
-    lost = found.width < params.thin_limit * mesh.diagonal if choice.method != "none" else None
+    confidence, choice = confidence_of(scene, params.band), scene.choice
+    report = mesh_report(mesh.health, choice)
+    found = find_sheets(MeshDistance._of(scene), *places, params.tolerance)
+    lost = found.width < params.thin_limit * mesh.unit if choice.method != "none" else None
     sheets = found.report(lost, turned)
-    return {
-        "verdict": verdict(mesh.health, choice, confidence, sheets["lost"]),
+    estimated, clean = (verdict(mesh.health, choice, confidence, share) for share in (sheets["lost"], None))
+    facts = {
+        "verdict": estimated,
+        "measured": False,
         **report,
         "diagonal": mesh.diagonal,
         "size": [float(x) for x in mesh.bounds[1] - mesh.bounds[0]],
         "lowest": [float(x) for x in mesh.bounds[0]],
-        "units": units_of(Path(source)) if isinstance(source, str | Path) else None,
+        "units": units_of(Path(source)) if isinstance(source, str | PathLike) else None,
         "notes": mesh.notes,
         "sign": choice.method,
         "sign_reason": choice.reason,
@@ -60,11 +100,12 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
         "sheets": sheets,
         "findings": [{"what": what, "then": then} for what, then in findings(mesh, report, choice)],
     }
+    return cast(MeshCheck, facts), estimated != clean
 
 
-def confidence_of(scene: Scene) -> float | None:
-    """Share of random points in the default band with a certain sign; None without signs."""
-    near = sample_points(scene.mesh, BuildParams.band, SAMPLES, SEED)["band"]
+def confidence_of(scene: Scene, band: float = BuildParams.band) -> float | None:
+    """Share of random points in the band with a certain sign; None without signs."""
+    near = sample_points(scene.mesh, band, SAMPLES, SEED)["band"]
     return scene.signer.confidence(scene.mesh.domain.to_unit(near))
 
 
