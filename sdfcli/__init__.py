@@ -26,6 +26,7 @@ __all__ = [
     "nearest_neighbours",
     "render",
     "sampler_source",
+    "samples",
     "slice_image",
     "verify",
 ]
@@ -34,6 +35,7 @@ TYPE_CHECKING = False  # importing `typing` takes longer than this whole module
 if TYPE_CHECKING:
     from sdfcli.apps.flow.run import flow
     from sdfcli.batch.check import check
+    from sdfcli.export.samples import samples
     from sdfcli.extract.isosurface import isosurface
     from sdfcli.field.device_arrays import sampler_source
     from sdfcli.field.field import Field
@@ -70,6 +72,7 @@ _HOME = {
     "nearest_neighbours": "query.neighbours",
     "render": "pictures.render",
     "sampler_source": "field.device_arrays",
+    "samples": "export.samples",
     "slice_image": "pictures.slice",
     "verify": "quality.verification",
 }

@@ -44,6 +44,8 @@ FEW_LOST = 0.001
 """Maximum share of the surface whose thin walls and gaps a good field may lose; blades lose as much at their edges."""
 THIN = 0.75
 """Thickness, in tolerances, down to which sheets keep both sides by default."""
+MOST_SAMPLES = 1 << 31
+"""Maximum sample count per mesh."""
 
 
 class BuildKeywords(TypedDict, total=False):
@@ -61,6 +63,19 @@ class BuildKeywords(TypedDict, total=False):
     max_error: float | None
     scale: float | None
     units: str | None
+
+
+class SampleKeywords(TypedDict, total=False):
+    """Training sample parameters as options and keywords: names and types; see SampleParams."""
+
+    count: int
+    uniform: float
+    surface: float
+    sigma: str | Sequence[float]
+    normals: bool
+    normalized: bool
+    seed: int
+    sign: str
 
 
 @dataclass(frozen=True)
@@ -179,6 +194,64 @@ class BuildOptions:
     keep_nearest: bool = False
     why: bool = False
     hashed: bool = False
+
+
+@dataclass(frozen=True)
+class SampleParams:
+    """Training sample parameters; by default DeepSDF's shares, with its paper's noise. Raises UsageError for values out
+    of range.
+
+    Attributes:
+        count: sample count per mesh, surface samples included.
+        uniform: share of uniform samples, drawn from the enclosing sphere's bounding cube (see `normalized`).
+        surface: share of samples on the surface itself. All others are drawn there, uniform by area, then displaced.
+        sigma: standard deviations for the displacement along each axis, in enclosing sphere radii; each applies to an
+            equal number of samples.
+        normals: whether to compute unit normals: the distance's gradient, pointing outwards.
+        normalized: whether to move and scale points and distances so that the enclosing sphere becomes the unit sphere.
+            Its centre is the bounding box's, its radius 1.03 times the farthest vertex's distance.
+        seed: random seed, 0 or more.
+        sign: `auto`, `pseudonormal`, `winding` or `none`, as for `sdfcli.build`.
+    """
+
+    count: int = 500_000
+    uniform: float = 0.06
+    surface: float = 0.0
+    sigma: tuple[float, ...] = (0.05, 0.0158)
+    normals: bool = False
+    normalized: bool = False
+    seed: int = 0
+    sign: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.sign not in SIGNS:
+            raise UsageError(f"--sign {self.sign}: use {', '.join(SIGNS)}")
+        if not 1 <= self.count <= MOST_SAMPLES or self.count != int(self.count):
+            raise UsageError(f"--count {self.count}: use a whole number from 1 to {MOST_SAMPLES}")
+        for name in ("uniform", "surface"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UsageError(f"--{name} {getattr(self, name)}: use a share of the samples, from 0 to 1")
+        if self.uniform + self.surface > 1:
+            raise UsageError(
+                f"--uniform {self.uniform:g} and --surface {self.surface:g}: use shares with a sum of at most 1"
+            )
+        try:
+            sigma = tuple(float(each) for each in self.sigma)
+        except (TypeError, ValueError):
+            sigma = ()
+        if not sigma or not all(0 < each < math.inf for each in sigma):
+            raise UsageError("--sigma: use one or more numbers above 0, comma-separated, as in 0.05,0.0158")
+        object.__setattr__(self, "sigma", sigma)
+        if self.seed < 0 or self.seed != int(self.seed):
+            raise UsageError(f"--seed {self.seed}: use a whole number, 0 or more")
+
+    @classmethod
+    def of(cls, **given: Unpack[SampleKeywords]) -> SampleParams:
+        """The parameters from options or keywords, `sigma` also as text. Raises UsageError for values out of range."""
+        parameters: dict[str, Any] = {**given}
+        if isinstance(parameters.get("sigma"), str):
+            parameters["sigma"] = tuple(parameters["sigma"].split(","))  # numbers when they are checked
+        return cls(**parameters)
 
 
 def check_tolerance(tolerance: float | None) -> None:

@@ -25,6 +25,7 @@ from conftest import ROOT
 from sdfcli.cli import build as build_command
 from sdfcli.cli import check as check_command
 from sdfcli.cli import export as export_command
+from sdfcli.cli import samples as samples_command
 from sdfcli.cli import sequence as sequence_command
 from sdfcli.cli import verify as verify_command
 from sdfcli.errors import InputError, UsageError
@@ -57,11 +58,17 @@ COMMANDS: list[tuple[Callable[..., Any], Callable[..., Any], set[str], set[str]]
         {"meshes", "require", "json", "quiet", "force", "recursive", "jobs", "report"},
         {"source", "octree", "query", "domain", "scale", "units"},
     ),
+    (
+        samples_command.samples,
+        sdfcli.samples,
+        (FILES | MANY | {"max_memory", "sigma"}) - {"verbose", "require"},
+        {"source", "sigma"},  # a text and numbers: test_samples.py
+    ),
     (verify_command.verify, sdfcli.verify, {"file", "frame", "json", "quiet"}, {"field", "progress"}),
     (
         export_command.export,
         sdfcli.Field.export,
-        {"file", "out", "output", "samples", "seed", "normalized", "frame", "time", "json", "quiet"},
+        {"files", "output", "samples", "frame", "time", "json", "quiet"},
         {"self", "path"},
     ),
 ]

@@ -58,6 +58,7 @@ ADAPTIVE, HASHES = "tests/octree/test_adaptive.py", "tests/test_hashes.py::test_
 CRITERIA, CAUSES = "tests/octree/test_criteria.py", "tests/octree/test_causes.py"
 SIGN, CROSSING, REPAIR = "tests/sign/test_sign.py", "tests/sign/test_crossing.py", "tests/mesh/test_repair.py"
 READERS, GLTF, LINES = "tests/mesh/test_readers.py", "tests/mesh/test_gltf.py", "tests/mesh/test_axis_lines.py"
+SAMPLES, RESOLUTION = "tests/export/test_samples.py", "tests/extract/test_resolution.py"
 K, FORMATS = "sdfcli/kernels", "sdfcli/mesh/formats"
 
 MUTANTS = [
@@ -127,6 +128,49 @@ MUTANTS = [
         "if (empty_between(abs_of(corner[c]), abs_of(corner[e]), way)) return true;",
         "if (empty_between(abs_of(corner[c]), abs_of(corner[e]), 0.5f * way)) return true;",
         (HASHES,),
+    ),
+    # ---- Samples, surfaces, volumes ----
+    Mutant(
+        "samples: distances before rounding",
+        "sdfcli/export/samples.py",
+        "    at = stored.astype(np.float64)\n    if params.normalized:\n        at = at * radius - offset\n",
+        "    at = points\n",
+        (f"{SAMPLES}::test_distances_are_exact_at_the_stored_points",),
+    ),
+    Mutant(
+        "samples: normals inwards",
+        "sdfcli/export/samples.py",
+        "np.where(distance < 0, -1.0, 1.0)",
+        "np.where(distance < 0, 1.0, 1.0)",
+        (f"{SAMPLES}::test_normals_are_the_gradient",),
+    ),
+    Mutant(
+        "samples: any existing file is taken",
+        "sdfcli/batch/sampling.py",
+        "same = all(info[name] == value for name, value in wanted.items())",
+        "same = True",
+        (f"{SAMPLES}::test_resuming",),
+    ),
+    Mutant(
+        "default grid: four tolerances",
+        "sdfcli/extract/resolution.py",
+        "LEAST_SHARE = 1 / 2, 1 / 16, 1 / 8",
+        "LEAST_SHARE = 4, 1 / 16, 1 / 8",
+        (f"{RESOLUTION}::test_the_tolerance_is_kept_and_the_grid_no_finer",),
+    ),
+    Mutant(
+        "default grid: thin walls as others",
+        "sdfcli/extract/resolution.py",
+        "LEAST_SHARE = 1 / 2, 1 / 16, 1 / 8",
+        "LEAST_SHARE = 1 / 2, 1 / 16, 1 / 2",
+        (f"{RESOLUTION}::test_thin_walls_are_kept",),
+    ),
+    Mutant(
+        "volumes: extents start at 0",
+        f"{FORMATS}/vtk_xml.py",
+        "origin + spacing * first",
+        "origin",
+        ("tests/cli/test_extract.py::test_images_of_vtk",),
     ),
     # ---- GPU thread cooperation ----
     Mutant("scan: sums before", f"{K}/base/grid.h", "if (k < warp) before += sums[k];", "", (GROWTH,)),

@@ -1,4 +1,4 @@
-"""Meshes named on a command line, each with its field's output file."""
+"""Meshes named on a command line, each with its output file."""
 
 from __future__ import annotations
 
@@ -16,21 +16,32 @@ from sdfcli.runtime.remote import file_name, is_remote
 
 
 class Job(NamedTuple):
-    """A mesh and its field's output file."""
+    """A mesh and its output file."""
 
     mesh: str
     output: str
 
 
-def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, recursive: bool) -> list[Job]:
+def find_jobs(
+    named: Iterable[str],
+    listed: Iterable[str],
+    output: str | None,
+    recursive: bool,
+    endings: tuple[str, ...] = ENDINGS,
+) -> list[Job]:
     """Finds the meshes among files, folders and patterns; `-` stands for the names in `listed`.
 
-    A field has its mesh's name and is written to `output`, or to the current folder; with `recursive`, subfolders are
-    preserved. For a single mesh named directly, `output` is the file to write, unless it is a folder or ends with a
-    slash. A mesh named twice counts once.
+    An output has its mesh's name with the first of `endings`, and is written to `output`, or to the current folder;
+    with `recursive`, subfolders are preserved. For a single mesh named directly, `output` is the file to write, unless
+    it is a folder or ends with a slash. A mesh named twice counts once.
 
-    Raises UsageError without meshes, for a folder without meshes, for a field name with
-    another format's ending, for several meshes with a single field name, and if two meshes would have the same output.
+
+    An output has its mesh's name with the first of `endings`, and is written to `output`, or to the current folder;
+    with `recursive`, subfolders are preserved. For a single mesh named directly, `output` is the file to write, unless
+    it is a folder or ends with a slash. A mesh named twice counts once.
+
+    Raises UsageError without meshes, for a folder without meshes, for an output name with another format's ending, for
+    several meshes with a single output name, and if two meshes would have the same output.
     """
     words, found = _found(named, listed, recursive)
     if output is None and len(found) == 1 and found[0][0].lower().endswith(ENDINGS):
@@ -38,18 +49,17 @@ def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, r
     single = len(words) == 1 and "-" not in named and not os.path.isdir(words[0])
     names_a_file = single and output is not None and not output.endswith((os.sep, "/"))
     if output is not None and names_a_file and (is_remote(output) or not os.path.isdir(output)):
-        check_ending(output, "", *ENDINGS)
+        check_ending(output, "", *endings)
         return [Job(words[0], output)]
-    if output is not None and output.lower().endswith(".h5") and not os.path.isdir(output):
-        raise UsageError(f"{output}: the fields of a folder, or of several meshes, need a folder; end its name with /")
+    if output is not None and output.lower().endswith(endings[0]) and not os.path.isdir(output):
+        raise UsageError(f"{output}: the outputs of a folder, or of several meshes, need a folder; end its name with /")
     jobs: dict[str, str] = {}
     for mesh, place in found:
-        target = _target(output, place.with_suffix(".h5"))
+        target = _target(output, place.with_suffix(endings[0]))
         first = jobs.setdefault(target, mesh)
         if first != mesh and not _same(first, mesh):
             raise UsageError(
-                f"{first} and {mesh} would both be written to {target}; build them into different folders, "
-                "or rename one of them"
+                f"{first} and {mesh} would both be written to {target}; use different folders, or rename one of them"
             )
     return [Job(mesh, target) for target, mesh in jobs.items()]
 
@@ -77,7 +87,7 @@ def _matches(named: str) -> list[str]:
 
 
 def _target(output: str | None, place: Path) -> str:
-    """Path of a field in the output folder."""
+    """Path of an output in the output folder."""
     if output is not None and is_remote(output):
         return f"{output.rstrip('/')}/{place.as_posix()}"
     return str(Path(output or "", place))

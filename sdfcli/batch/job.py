@@ -1,4 +1,4 @@
-"""Build of one mesh into a file, unless its field exists there."""
+"""One mesh's field or samples into a file, unless they exist there."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sdfcli.backend.overflow import overflow
 from sdfcli.backend.select import first_device
 from sdfcli.batch.check import check_for
 from sdfcli.batch.messages import Outcome, Settings, failure
+from sdfcli.batch.sampling import sample_into
 from sdfcli.errors import CheckFailedError, InputError, SdfError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.schema import INFO, is_complete
@@ -26,7 +27,7 @@ from sdfcli.runtime.memory import as_sdf_error
 
 
 def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:
-    """Builds a field into a file, or checks a mesh; an exception becomes a failed outcome."""
+    """`build_into`, or `check_mesh`; an exception becomes a failed outcome."""
     try:
         return check_mesh(mesh, settings) if settings.check else build_into(mesh, output, settings)
     except Exception as error:
@@ -40,16 +41,20 @@ def build_into(
     progress: Callable[[str], None] = lambda _: None,
     helpers: Helpers | None = None,
 ) -> Outcome:
-    """Builds a field into a file, or finds it there. Mesh and output may be remote: see runtime/remote.py. helpers: as
-    for `build`.
+    """Builds a field, or draws samples, into a file, or finds them there. Mesh and output may be remote: see
+    runtime/remote.py. helpers: as for `build`.
 
-    Raises the errors of `pipeline.build` and `Field.save`, and UsageError if the file holds another field.
+    Raises the errors of `pipeline.build` and `Field.save`, or of `sample_into`, and UsageError if the file holds
+    another field.
     """
     if remote.is_remote(mesh):
         progress("fetching")
     with remote.local_input(mesh) as source, remote.local_output(output) as target:
         with overflow(Path(target).absolute().parent):
-            outcome = _build_here(source, Path(target), settings, progress, helpers)
+            if settings.samples is not None:
+                outcome = sample_into(source, Path(target), settings, settings.samples, progress)
+            else:
+                outcome = _build_here(source, Path(target), settings, progress, helpers)
         if remote.is_remote(output):
             progress("sending")
     named = {"input": remote.shown(mesh), "output": remote.shown(output)}

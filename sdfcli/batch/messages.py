@@ -1,4 +1,4 @@
-"""Settings and outcomes of builds, passed between processes as JSON."""
+"""Settings and outcomes of builds and samplings, passed between processes as JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sdfcli.errors import SdfError
-from sdfcli.params import BuildOptions, BuildParams
+from sdfcli.params import BuildOptions, BuildParams, SampleParams
 from sdfcli.runtime.remote import shown
 
 
@@ -20,6 +20,7 @@ class Settings(BuildOptions):
     skip_existing  skip a mesh whose output is its field with the same parameters. Any other existing file is an error
                    unless `force` is set.
     picture        add a thumbnail to outcomes.
+    samples        draw training samples with these parameters in place of building fields; `params` is then unused.
     require        worst verdict with exit code 0, which also requires the tolerance; None: any.
     check          check meshes, without fields.
     """
@@ -30,6 +31,7 @@ class Settings(BuildOptions):
     force: bool = False
     skip_existing: bool = False
     picture: bool = False
+    samples: SampleParams | None = None
     require: str | None = None
     check: bool = False
 
@@ -40,16 +42,17 @@ class Settings(BuildOptions):
     @classmethod
     def of_json(cls, settings: dict[str, Any]) -> Settings:
         """The settings of `as_json`. Raises UsageError for parameters out of range."""
-        return cls(**{**settings, "params": BuildParams(**settings["params"])})
+        samples = settings["samples"] and SampleParams(**settings["samples"])
+        return cls(**{**settings, "params": BuildParams(**settings["params"]), "samples": samples})
 
 
 Outcome = dict[str, Any]
-"""input, output, status (`ok`, `skipped` or `failed`), exit_code; and `error`, or the facts of the field or mesh, with
+"""input, output, status (`ok`, `skipped` or `failed`), exit_code; and `error`, or the facts of the output or mesh, with
 `error` if they fall short of `Settings.require`."""
 
 
 def failure(mesh: str, output: str | None, error: SdfError) -> Outcome:
-    """Outcome of a failed build."""
+    """Outcome of a failed build or sampling."""
     return {
         "input": shown(mesh),
         "output": output and shown(output),

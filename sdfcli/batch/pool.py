@@ -45,10 +45,11 @@ def plan(settings: Settings, devices: list[str], meshes: int, workers: int | Non
 
 
 class Worker(Child):
-    """A process that builds meshes one by one. service: environment variables of a GPU service; see runtime/mps.py."""
+    """A process for builds or samplings, one by one. service: environment of a GPU service; see runtime/mps.py."""
 
     def __init__(self, settings: Settings, share: int = 1, service: Mapping[str, str] | None = None) -> None:
         self.service = service or {}
+        self._remedy = "fewer --jobs or a " + ("smaller --count" if settings.samples else "larger --tolerance")
         first = {"settings": settings.as_json(), "share": share}
         super().__init__("sdfcli.batch.worker", first, settings.threads, self.service)
 
@@ -73,7 +74,7 @@ class Worker(Child):
             return outcome
         if late.is_set():
             return failure(*job, TimeUpError(f"{job.mesh}: took longer than --timeout {timeout:g} s"))
-        return failure(*job, self.fault(job.mesh, "fewer --jobs or a larger --tolerance"))
+        return failure(*job, self.fault(job.mesh, self._remedy))
 
 
 def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast: bool) -> Iterator[Outcome]:

@@ -10,18 +10,26 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sdfcli.cli import options
+from sdfcli.cli.batch_options import (
+    FailFast,
+    Jobs,
+    Meshes,
+    Recursive,
+    Report,
+    Scheduler,
+    SkipExisting,
+    Timeout,
+    check_jobs,
+    jobs_of,
+    run_all,
+)
 from sdfcli.cli.build_options import (
-    MANY,
     Band,
     Depth,
     Domain,
-    Jobs,
     MaxError,
     MaxMemory,
-    Meshes,
     Octree,
-    Recursive,
-    Report,
     Require,
     Scale,
     Thin,
@@ -29,20 +37,18 @@ from sdfcli.cli.build_options import (
     Unit,
     Units,
     check_require,
-    listed_names,
     memory_limit,
 )
-from sdfcli.cli.outcomes import FailedBuild, Style, show
-from sdfcli.cli.output import human_bytes, print_error, print_json, print_table, progress
+from sdfcli.cli.outcomes import FailedBuild, Style
+from sdfcli.cli.output import human_bytes, print_error, print_json, print_table
 from sdfcli.cli.records import Line
-from sdfcli.errors import OutOfMemoryError, SdfError, UsageError
-from sdfcli.params import BuildParams, check_why
+from sdfcli.errors import OutOfMemoryError, SdfError
+from sdfcli.params import ENDINGS, BuildParams, check_why
 from sdfcli.startup import driver
 
 if TYPE_CHECKING:
     from sdfcli.batch.inputs import Job
     from sdfcli.batch.messages import Settings
-    from sdfcli.batch.run import BuildRequest
     from sdfcli.quality.estimate import Estimate
 
 Output = Annotated[
@@ -73,29 +79,6 @@ Previous = Annotated[
     typer.Option(
         help="Previous frame's field, built with --nearest, for a warm start. Implies --nearest.",
         rich_help_panel=options.ADVANCED,
-    ),
-]
-FailFast = Annotated[
-    bool,
-    typer.Option("--fail-fast/--keep-going", help="Start no further builds after a failure.", rich_help_panel=MANY),
-]
-SkipExisting = Annotated[
-    bool,
-    typer.Option(
-        "--skip-existing", help="Skip meshes whose field exists with the same parameters.", rich_help_panel=MANY
-    ),
-]
-Timeout = Annotated[
-    float | None,
-    typer.Option(min=0.001, metavar="SECONDS", help="Time limit per mesh.", show_default=False, rich_help_panel=MANY),
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(
-        metavar="tcp://HOST:PORT|local",
-        help="Dask scheduler that distributes the meshes.",
-        show_default=False,
-        rich_help_panel=MANY,
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate leaves, time, memory and file size; write nothing.")]
@@ -176,11 +159,9 @@ def build(
     )
     if why:
         check_why(octree)
-    if jobs is not None and scheduler not in (None, "local"):
-        raise UsageError(
-            f"--jobs {jobs}: not with --scheduler {scheduler}, whose workers set the number of parallel builds"
-        )
-    found, earlier = _jobs(meshes, output, recursive), None if previous is None else str(previous)
+    check_jobs(jobs, scheduler)
+    found = jobs_of(meshes, output, recursive, ENDINGS)
+    earlier = None if previous is None else str(previous)
     settings = Settings(
         device,
         threads,
@@ -199,26 +180,9 @@ def build(
     else:
         raises = not json and report is None
         request = BuildRequest(found, settings, jobs, timeout, fail_fast, scheduler, raises)
-        code = _build_all(request, Style(json, quiet, verbose), report)
+        code = run_all(request, Style(json, quiet, verbose), report)
     if code:
         raise typer.Exit(code)
-
-
-def _jobs(meshes: list[str], output: str | None, recursive: bool) -> list[Job]:
-    """Jobs for the named meshes: each with its output."""
-    from sdfcli.batch.inputs import find_jobs
-
-    return find_jobs(meshes, listed_names(meshes), output, recursive)
-
-
-def _build_all(request: BuildRequest, style: Style, report: Path | None) -> int:
-    """Builds, shows the outcomes, and writes the report page if requested; returns the exit code."""
-    from sdfcli.batch.run import run
-    from sdfcli.cli.report import reported
-
-    with reported(report, request) as done:
-        show(run(request, lambda mesh: progress(mesh, style.quiet)), request, style, done)
-    return max(int(outcome["exit_code"]) for outcome in done)
 
 
 def _estimate_all(jobs: list[Job], settings: Settings, json: bool) -> int:

@@ -1,10 +1,7 @@
-"""Options shared by `sdfcli build`, `check` and `sequence`: build parameters, lengths, memory, many meshes."""
+"""Options shared by `sdfcli build`, `check` and `sequence`: build parameters, lengths, memory, verdicts."""
 
 from __future__ import annotations
 
-import os
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,20 +11,12 @@ from sdfcli.errors import UsageError
 from sdfcli.params import DEFAULT_DEPTH, OCTREES, THIN, UNITS, VERDICTS, parse_size
 from sdfcli.runtime import memory
 
-ACCURACY, MANY = "Accuracy", "Many meshes"
-"""Help panels."""
+ACCURACY = "Accuracy"
+"""Help panel."""
 
 BARS = VERDICTS[:-1]
 """Verdicts for --require."""
 
-Meshes = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="MESH...",
-        help="Triangle meshes (PLY, OBJ, STL ...), folders of meshes, quoted patterns, URLs, or - for a list on "
-        "standard input.",
-    ),
-]
 Octree = Annotated[
     str,
     typer.Option(
@@ -115,29 +104,6 @@ MaxMemory = Annotated[
         rich_help_panel=DEVICE,
     ),
 ]
-
-Recursive = Annotated[
-    bool,
-    typer.Option(
-        "--recursive", "-r", help="Search subfolders, too; fields keep their structure.", rich_help_panel=MANY
-    ),
-]
-Jobs = Annotated[
-    int | None,
-    typer.Option(
-        "--jobs",
-        "-j",
-        min=1,
-        metavar="N",
-        help="Number of processes; by default one per core, or two to six per GPU.",
-        show_default=False,
-        rich_help_panel=MANY,
-    ),
-]
-Report = Annotated[
-    Path | None,
-    typer.Option(metavar="PAGE.html", help="HTML page with a row per mesh.", show_default=False, rich_help_panel=MANY),
-]
 Require = Annotated[
     str | None,
     typer.Option(
@@ -153,13 +119,6 @@ def check_require(require: str | None) -> None:
     """Raises UsageError unless `require` is None or in BARS."""
     if require is not None and require not in BARS:
         raise UsageError(f"--require {require}: use {', '.join(BARS)}")
-
-
-def listed_names(meshes: list[str]) -> list[str]:
-    """Names on standard input, one a line or separated by null characters, if `-` is among the meshes; else none."""
-    text = os.fsdecode(sys.stdin.buffer.read()) if "-" in meshes else ""
-    names = text.split("\0") if "\0" in text else [line.removesuffix("\r") for line in text.split("\n")]
-    return [name for name in names if name.strip()]
 
 
 def memory_limit(size: str | None) -> int | None:

@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
+from sdfcli.cli.batch_options import Jobs, Meshes, Recursive, Report, listed_names
 from sdfcli.cli.build_options import (
     Band,
     Depth,
-    Jobs,
     MaxError,
-    Meshes,
-    Recursive,
-    Report,
     Require,
     Thin,
     Tolerance,
     Unit,
     check_require,
-    listed_names,
 )
 from sdfcli.cli.outcomes import counts, unit_of
 from sdfcli.cli.output import print_json, print_lines, print_table, progress, say

@@ -11,29 +11,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.fields import FrameRange, open_field
-from sdfcli.cli.output import print_written, progress
+from sdfcli.cli.fields import FrameRange, for_each, open_field, outputs_of
+from sdfcli.cli.output import print_written, progress, say
 from sdfcli.cli.records import Count, Line, Vector, size
 from sdfcli.errors import UsageError
 from sdfcli.export import FORMATS, TYPED, Format, load
 from sdfcli.params import GRID_RESOLUTION
 
 if TYPE_CHECKING:
-    from sdfcli.field.field import Field
+    from sdfcli.export.lattice import Distances
 
 OCTREES = ", ".join(ending for ending, form in FORMATS.items() if not form.grid)
 GRIDS = ", ".join(ending for ending, form in FORMATS.items() if form.grid)
-SAMPLED = " or ".join(ending for ending, form in FORMATS.items() if form.samples)
 
-Out = Annotated[
-    Path | None,
+Files = Annotated[
+    list[Path],
     typer.Argument(
-        metavar="OUT",
-        help=f"Output file; its ending selects the format: {OCTREES} for the octree; {GRIDS} for a regular grid.",
-        show_default=False,
+        metavar="FILE... [OUT]",
+        help="Fields, sequences, or meshes, whose grids have exact distances. Without -o the last name is the output.",
     ),
 ]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Output file, in place of OUT.")]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help=f"Output file; its ending selects the format: {OCTREES} for the octree; {GRIDS} for a regular grid. "
+        "{name} stands for the input's name, as in 'out/{name}.npz' for several files.",
+    ),
+]
 Resolution = Annotated[
     int | None,
     typer.Option(help=f"Grid points along the longest side; {GRID_RESOLUTION} by default.", show_default=False),
@@ -54,12 +60,7 @@ Dtype = Annotated[
         show_default=False,
     ),
 ]
-Samples = Annotated[
-    int | None,
-    typer.Option(help=f"Number of DeepSDF samples ({SAMPLED}: pos and neg), in place of a grid.", show_default=False),
-]
-Seed = Annotated[int, typer.Option(min=0, help="Random seed of the samples.")]
-Normalized = Annotated[bool, typer.Option("--normalized", help="Scale the shape to the unit sphere, as DeepSDF does.")]
+Samples = Annotated[int | None, typer.Option(hidden=True, help="Moved to `sdfcli samples`.")]
 
 
 class ExportedGrid(Line, title="export", shared="input output bytes seconds"):
@@ -81,98 +82,87 @@ class ExportedOctrees(Line, title="export to .vtkhdf, sequence", shared="input o
     corners: Annotated[Count, "of all frames together"]
 
 
-class ExportedSamples(Line, title="export --samples", shared="input output bytes seconds"):
-    """For DeepSDF."""
-
-    pos: Annotated[Count, "samples outside"]
-    neg: Annotated[Count, "samples inside"]
-
-
 def export(
-    file: options.FieldFile,
-    out: Out = None,
+    files: Files,
     output: Output = None,
     resolution: Resolution = None,
     window: Window = None,
     dtype: Dtype = None,
     samples: Samples = None,
-    seed: Seed = 0,
-    normalized: Normalized = False,
     frame: options.Frame = None,
     time: options.Time = None,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Convert a field for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB, DeepSDF.
+    """Convert fields for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB.
 
     Formats hold the octree itself or a regular grid; .raw comes with a JSON header file. For a sequence, .vtkhdf holds
-    all frames unless one is chosen.
+    all frames unless one is chosen. A mesh in place of a field gives a grid of exact distances.
 
     Example: sdfcli export bunny.h5 bunny.vti --resolution 256
     """
-    from sdfcli.export.files import format_of, targets_of, write
+    from sdfcli.export.files import check_grid_options, format_of, targets_of, write
     from sdfcli.runtime.files import check_target, written_whole
     from sdfcli.sequence.file import is_sequence
 
-    if (out is None) == (output is None):
-        raise UsageError("name one output file: `sdfcli export FILE OUT`, or `-o OUT`")
-    output = output or out
-    assert output is not None
+    if samples is not None:
+        raise UsageError("--samples: samples come from the mesh: sdfcli samples MESH -o NAME.npz")
+    if output is None:
+        if len(files) != 2:
+            raise UsageError("name the output: FILE OUT for one file, FILE... -o 'out/{name}.npz' for several")
+        files, output = files[:1], files[1]
     form = format_of(output)
-    _check_options(form, resolution, window, dtype, samples, normalized)
+    check_grid_options(form, resolution, window, dtype)
     box = _box(window)
-    targets = targets_of(output)
-    for target in targets:
-        check_target(target, force, file)
-    with progress(str(file), quiet or json) as update:
-        record: type[Line]
-        start = clock.perf_counter()
-        series = form.series is not None and frame is None and time is None and is_sequence(file)
-        field: Any = FrameRange(file, ":") if series else open_field(file, frame, time)
-        update(f"writing {output}")
-        with ExitStack() as stack:
-            temporary = [stack.enter_context(written_whole(target, force)) for target in targets]
-            if series:
-                record = ExportedOctrees
-                facts = _octrees(form, temporary[0], field, update)
-            elif samples is not None:
-                record = ExportedSamples
-                facts = _samples(form, temporary[0], field, samples, seed, normalized)
-            else:
-                record = ExportedGrid if form.grid else ExportedOctree
-                facts = write(form, temporary, output.name, field, resolution, box, dtype)
-        seconds = clock.perf_counter() - start
-    rows = [(name, _text(value)) for name, value in facts.items()]
-    print_written(record, file, targets, facts, rows, seconds, json, quiet)
+    outputs = outputs_of(files, output)
+
+    for each in outputs:
+        for target in targets_of(each):
+            check_target(target, force, *files)
+
+    def convert(file: Path, out: Path, place: str | None) -> None:
+        targets = targets_of(out)
+        with progress(str(file), quiet or json) as update:
+            record: type[Line]
+            start = clock.perf_counter()
+            series = form.series is not None and frame is None and time is None and is_sequence(file)
+            field: Any = FrameRange(file, ":") if series else _open(file, form, frame, time)
+            update(f"writing {out}")
+            with ExitStack() as stack:
+                temporary = [stack.enter_context(written_whole(target, force)) for target in targets]
+                if series:
+                    record = ExportedOctrees
+                    facts = _octrees(form, temporary[0], field, update)
+                else:
+                    record = ExportedGrid if form.grid else ExportedOctree
+                    facts = write(form, temporary, out.name, field, resolution, box, dtype)
+            seconds = clock.perf_counter() - start
+        rows = [(name, _text(value)) for name, value in facts.items()]
+        print_written(record, file, targets, facts, rows, seconds, json, quiet, place)
+
+    for_each(files, outputs, convert)
+
+
+def _open(file: Path, form: Format, frame: int | None, time: float | None) -> Distances:
+    """A field, or for a grid a mesh's exact distances; warns if these have no signs."""
+    from sdfcli.mesh.formats.readers import FORMATS as MESHES
+
+    if not (form.grid and frame is None and time is None and file.suffix.lower() in MESHES):
+        return open_field(file, frame, time)
+    from sdfcli.export.lattice import ExactDistances
+    from sdfcli.query.mesh_distance import MeshDistance
+
+    exact = ExactDistances(MeshDistance(file))
+    if exact.info["sign"] == "none":
+        say(f"sdfcli: warning: {file}: distances without signs: {exact.info['sign_reason']}")
+    return exact
 
 
 def _octrees(form: Format, path: Path, frames: FrameRange, update: Callable[[str], None]) -> dict[str, Any]:
     steps = ((frames.time(k), field) for k, field in frames.fields(update, "writing"))
     facts: dict[str, Any] = load(str(form.series))(path, steps)
     return facts
-
-
-def _samples(form: Format, path: Path, field: Field, count: int, seed: int, normalized: bool) -> dict[str, Any]:
-    positive, negative = load(str(form.samples))(path, field, count, seed, normalized)
-    return {"pos": positive, "neg": negative}
-
-
-def _check_options(
-    form: Format, resolution: int | None, window: str | None, dtype: str | None, samples: int | None, normalized: bool
-) -> None:
-    """Raises UsageError for options that do not apply to the format."""
-    from sdfcli.export.files import check_grid_options
-
-    if samples is not None and (form.samples is None or samples < 1):
-        raise UsageError(f"--samples: use 1 or more, and a name that ends in {SAMPLED}")
-    if normalized and samples is None:
-        raise UsageError("--normalized is for --samples")
-    if samples is not None and (resolution is not None or window is not None):
-        raise UsageError("--resolution and --window are for grids")
-    if samples is not None and dtype is not None:
-        raise UsageError("--dtype is for grids, not for --samples")
-    check_grid_options(form, resolution, window, dtype)
 
 
 def _box(window: str | None) -> list[float] | None:

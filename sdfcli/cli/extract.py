@@ -11,8 +11,9 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.fields import FrameRange, check_choice, numbered, open_field
-from sdfcli.cli.output import human_bytes, print_json, print_table, progress, say
-from sdfcli.cli.records import Count, Line, size
+from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress, say
+from sdfcli.cli.records import Count, Json, Line, keyed, one_of, size
+from sdfcli.cli.wording import length_text
 from sdfcli.errors import OutOfMemoryError, UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from sdfcli.extract.sources import Grid
 
 
-Source = Annotated[Path, typer.Argument(metavar="FILE", help="Field, or volume (.npy, three axes).")]
+Source = Annotated[Path, typer.Argument(metavar="FILE", help="Field, or volume (.npy, .npz or .vti).")]
 Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Mesh file: .ply, .obj, .stl or .glb; NAME_iso.ply by default."),
@@ -29,14 +30,25 @@ Output = Annotated[
 Resolution = Annotated[
     int | None,
     typer.Option(
-        help="Grid cells per domain axis; by default the finest octree level's, at most 1024.",
+        help="Grid cells per domain axis; by default the fewest, a power of two, that keep the surface within half the "
+        "tolerance of the field, at most 1024.",
         show_default=False,
     ),
 ]
 Iso = Annotated[float, typer.Option(help="Iso value, a distance or a volume's value; smaller values are inside.")]
 Spacing = Annotated[
     str | None,
-    typer.Option(help="Grid spacing of a volume: S or SX,SY,SZ; 1 by default.", show_default=False),
+    typer.Option(help="Grid spacing of a .npy volume: S or SX,SY,SZ; 1 by default.", show_default=False),
+]
+
+
+Reference = Annotated[
+    Path | None,
+    typer.Option(
+        "--mesh",
+        help="Mesh that the field was built from, to measure the surface's error; without it, against the field.",
+        show_default=False,
+    ),
 ]
 
 
@@ -48,6 +60,15 @@ class Extracted(Line, title="extract", shared="input output bytes seconds device
     triangles: Annotated[Count, "surface triangles"]
     vertices: Annotated[Count, "surface vertices"]
     closed: Annotated[bool, "whether the surface is closed; false if it reaches the grid's border"]
+    deviation: Annotated[
+        Json | None,
+        keyed(float, "max rms"),
+        "distance of vertices and face centres from the level set of `deviation_from`, in the mesh's units; not for "
+        "volumes",
+    ] = None
+    deviation_from: Annotated[
+        str | None, one_of("field", "mesh"), "`mesh` with `--mesh`, by exact distances; else `field`, by its values"
+    ] = None
 
 
 class ExtractedFrame(Extracted, title="extract --frames", shared="frame time"):
@@ -60,6 +81,7 @@ def extract(
     resolution: Resolution = None,
     iso: Iso = 0.0,
     spacing: Spacing = None,
+    mesh: Reference = None,
     frame: options.Frame = None,
     time: options.Time = None,
     frames: options.Frames = None,
@@ -85,17 +107,22 @@ def extract(
     for each in targets:
         check_target(each, force, file)
     distances = _distances(spacing)
+    if mesh is not None and frames is not None:
+        raise UsageError("--mesh: not with --frames, whose meshes differ")
     notes: dict[str, str] = {}
     written, start = 0, clock.perf_counter()
     with progress(str(file), quiet or json) as update:
         backends, times = None, [start]
         for each, (facts, opened) in zip(targets, _opened(file, frame, time, chosen, update), strict=True):
             backends = backends or select_backends(device, threads)
-            resolution = _resolution(opened, resolution, notes)
+            resolution = _resolution(backends[0], opened, resolution, iso, notes)
+            diagonal = getattr(opened, "info", {}).get("mesh", {}).get("diagonal")
             times.append(clock.perf_counter())
             if chosen is None:
                 update("extracting")
             grid, surface = _surface(opened, backends, iso, resolution, distances)
+            times.append(clock.perf_counter())
+            measured = _deviation(surface, opened, iso, mesh, backends[0], notes)
             times.append(clock.perf_counter())
             _write(each, force, surface, grid, notes)
             times.append(clock.perf_counter())
@@ -112,6 +139,7 @@ def extract(
                 seconds=_seconds(times),
                 bytes=each.stat().st_size,
                 **facts,
+                **measured,
             )
             written, times = written + report.bytes, times[-1:]
             if json:
@@ -126,7 +154,7 @@ def extract(
         ]
         print_table(str(file), [*rows, ("file", f"{target}, {human_bytes(written)}")])
     elif not (json or quiet):
-        _print_report(report)
+        _print_report(report, diagonal)
 
 
 def _opened(
@@ -142,17 +170,48 @@ def _opened(
         yield {"frame": number, "time": chosen.time(number)}, field
 
 
-def _resolution(opened: Any, resolution: int | None, notes: dict[str, str]) -> int | None:
-    """Grid resolution; a field's default matches its octree. Adds a note if the octree is finer."""
-    from sdfcli.extract.isosurface import default_resolution, finest
+def _resolution(backend: Backend, opened: Any, resolution: int | None, iso: float, notes: dict[str, str]) -> int | None:
+    """Grid resolution; a field's default follows its tolerance. Adds a note if that is limited."""
+    from sdfcli.extract.resolution import default_resolution, most_cells
     from sdfcli.field.field import Field
 
     if resolution is not None or not isinstance(opened, Field):
         return resolution
-    resolution = default_resolution(opened)
-    if resolution < finest(opened):
-        notes["cells"] = f"{resolution} cells along an axis; the octree's finest level has {finest(opened)}"
+    resolution = default_resolution(backend, opened, iso)
+    finest = 1 << int(opened.leaf_level.max())
+    if resolution == most_cells(opened) < finest:
+        notes["cells"] = (
+            f"{resolution} cells along an axis, the most by default; the octree's finest level has {finest}"
+        )
     return resolution
+
+
+def _deviation(
+    surface: Surface, opened: Any, iso: float, mesh: Path | None, backend: Backend, notes: dict[str, str]
+) -> dict[str, Any]:
+    """Report entries for the surface's error; none for a volume. Adds a note for another mesh than the field's."""
+    from sdfcli.extract.resolution import deviation
+    from sdfcli.field.field import Field
+
+    if not isinstance(opened, Field):
+        if mesh is not None:
+            raise UsageError("--mesh: is for fields, not for volumes")
+        return {}
+    index = None
+    if mesh is not None:
+        from sdfcli.mesh.load import load_mesh
+        from sdfcli.query.mesh_distance import MeshDistance
+        from sdfcli.scene import Scene
+
+        loaded = load_mesh(mesh, backend)
+        if opened.info.get("mesh", {}).get("sha256") != loaded.sha256:
+            notes["mesh"] = f"{mesh}: is not the mesh that the field was built from"
+        sign = opened.info.get("parameters", {}).get("sign", "auto")
+        index = MeshDistance._of(Scene.of(loaded, sign, backend))
+        if opened.info.get("jump_leaves"):
+            notes["holes"] = "the mesh's holes are closed by the surface, which is far from the mesh there"
+    found = deviation(surface, opened, iso, index)
+    return {"deviation": {"max": found.largest, "rms": found.rms}, "deviation_from": found.reference}
 
 
 def _surface(
@@ -186,7 +245,7 @@ def _write(path: Path, force: bool, surface: Surface, grid: Grid, notes: dict[st
 
 def _seconds(times: list[float]) -> dict[str, float]:
     """Seconds by stage, from the stages' start times and the last one's end."""
-    ends = zip(("load", "extract", "write"), times[:-1], times[1:], strict=True)
+    ends = zip(("load", "extract", "measure", "write"), times[:-1], times[1:], strict=True)
     stages = {name: round(end - begin, 4) for name, begin, end in ends}
     return {**stages, "total": round(times[-1] - times[0], 4)}
 
@@ -203,12 +262,25 @@ def _distances(spacing: str | None) -> list[float] | float | None:
     return numbers if len(numbers) == 3 else numbers[0]
 
 
-def _print_report(report: Extracted) -> None:
+def _print_report(report: Extracted, diagonal: float | None) -> None:
     rows = [
         ("surface", f"at {report.iso:g}, {'closed' if report.closed else 'open at the border of the grid'}"),
         ("grid", " x ".join(f"{n:,}" for n in report.cells) + " cells"),
         ("mesh", f"{report.triangles:,} triangles, {report.vertices:,} vertices"),
+        *_error_row(report, diagonal),
         ("time", f"{report.seconds['total']:.2f} s on {report.device}"),
         ("file", f"{report.output}, {human_bytes(report.bytes)}"),
     ]
     print_table(report.input, rows)
+
+
+def _error_row(report: Extracted, diagonal: float | None) -> list[tuple[str, str]]:
+    """The surface's error in the mesh's units, and as fractions of the diagonal if that is known."""
+    if report.deviation is None:
+        return []
+    source = "the mesh" if report.deviation_from == "mesh" else "the field's surface"
+    largest, rms = (report.deviation[name] for name in ("max", "rms"))
+    if diagonal:
+        words = length_text(largest / diagonal, diagonal, "diagonal")
+        return [("error", f"{words} at most; rms {error_text(rms)} ({error_text(rms / diagonal)}), from {source}")]
+    return [("error", f"{error_text(largest)} at most; rms {error_text(rms)}, in the mesh's units, from {source}")]

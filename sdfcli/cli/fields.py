@@ -1,4 +1,4 @@
-"""Command inputs: a field, a sequence at a frame or a time, or a range of frames."""
+"""Command inputs: fields, a sequence at a frame or a time, or a range of frames; and their outputs' names."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sdfcli.cli.output import pace
-from sdfcli.errors import InputError, UsageError
+import typer
+
+from sdfcli.cli.output import pace, print_error
+from sdfcli.errors import InputError, SdfError, UsageError
 
 if TYPE_CHECKING:
     from sdfcli.field.field import Field
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 NUMBER = re.compile(r"%(?:0\d)?d")
 """Placeholder for the frame number in a file name."""
+NAME = "{name}"
+"""Placeholder for the input's name, without its ending, in an output's name."""
 
 
 def open_field(file: Path, frame: int | None, time: float | None) -> Field:
@@ -118,3 +122,48 @@ def numbered(path: Path, numbers: range) -> list[Path]:
             f"{path}: use a name with a placeholder for the frame number, as in {path.stem}_%04d{path.suffix}"
         )
     return [path.with_name(path.name.replace(places[0], places[0] % number)) for number in numbers]
+
+
+def outputs_of(files: list[Path], pattern: Path) -> list[Path]:
+    """Output per input file: the pattern, with the file's name in place of {name}.
+
+    Raises UsageError for several files with a pattern without {name}, and for two files with one output.
+    """
+    if NAME not in str(pattern):
+        if len(files) > 1:
+            example = f"-o '{NAME}{pattern.suffix}'"
+            raise UsageError(f"{pattern}: {len(files)} files need a name with {NAME}, as in {example}")
+        return [pattern]
+    first: dict[Path, Path] = {}
+    for file in files:
+        output = Path(str(pattern).replace(NAME, file.stem))
+        other = first.setdefault(output, file)
+        if other is not file:
+            raise UsageError(f"{other} and {file} would both be written to {output}; rename one of them")
+    return list(first)
+
+
+def single(files: list[Path], pattern: Path) -> tuple[Path, Path]:
+    """The only file, and its output. Raises UsageError for several files, whose frames are for separate commands."""
+    if len(files) > 1:
+        raise UsageError("--frames: use one sequence at a time")
+    return files[0], outputs_of(files, pattern)[0]
+
+
+def for_each(files: list[Path], targets: list[Path], work: Callable[[Path, Path, str | None], None]) -> None:
+    """Calls `work` with each file, its target and its place among them, as [2/5]; None for a single file. An error of
+    one of several files is printed, and the others are still done.
+
+    Raises the error of a single file; otherwise typer.Exit with the largest exit code, if any failed.
+    """
+    code, total = 0, len(files)
+    for number, (file, target) in enumerate(zip(files, targets, strict=True), 1):
+        try:
+            work(file, target, f"[{number:>{len(str(total))}}/{total}]" if total > 1 else None)
+        except SdfError as error:
+            if total == 1:
+                raise
+            named = error if str(file) in str(error) else type(error)(f"{file}: {error}")
+            code = max(code, print_error(named))
+    if code:
+        raise typer.Exit(code)

@@ -70,6 +70,10 @@ Points = Annotated[
 FieldFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="Field file, from `sdfcli build`, or sequence, from `sdfcli sequence`.")
 ]
+FieldFiles = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE...", help="Field files, from `sdfcli build`, or a sequence, from `sdfcli sequence`."),
+]
 Faces = Annotated[
     str | None,
     typer.Option(metavar="MESH", help="Mesh with the faces for a .npy file's vertices.", show_default=False),
@@ -79,8 +83,9 @@ Picture = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="PNG or JPEG file; by default named after the field, in the current folder. For --frames: .gif, .apng, or "
-        "numbered files such as a_%04d.png; .gif by default.",
+        help="PNG or JPEG file; by default named after the field, in the current folder. {name} stands for the field's "
+        "name, as in 'out/{name}.png' for several fields. For --frames: .gif, .apng, or numbered files such as "
+        "a_%04d.png; .gif by default.",
     ),
 ]
 Frame = Annotated[

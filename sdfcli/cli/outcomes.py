@@ -1,4 +1,4 @@
-"""Output of builds: a table for one mesh, lines and a summary for several, or JSON Lines."""
+"""Output of builds and samplings: a table for one mesh, lines and a summary for several, or JSON Lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, say, time_left
-from sdfcli.cli.records import Json, Line, Stated, one_of, stored
+from sdfcli.cli.records import Count, Json, Line, Stated, Vector, one_of, stored
 from sdfcli.cli.wording import (
     errors_text,
     health_text,
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 SHARE_TIMED, MOST_TIMED, SHORT = 0.05, 30, 10.0
 """Share, and maximum count, of built meshes before the remaining time is shown: parallel builds end in groups. Seconds
 below which it is not shown."""
-WORDS = {"ok": "built", "skipped": "skipped", "failed": "failed"}
+WORDS = ("built", "sampled", "skipped", "failed")
+"""Words for outcomes in a summary, in its order."""
 
 
 class Built(
@@ -63,6 +64,30 @@ class FailedBuild(Line, title="build, failed", shared="input error"):
     exit_code: Annotated[int, one_of(*list(EXIT_CODES)[1:]), "exit code of this mesh's build"]
 
 
+class Sampled(
+    Line,
+    title="samples",
+    shared="input output bytes seconds? device? triangles notes verdict sign sign_reason sign_confidence",
+):
+    """A line per file that was written or exists."""
+
+    status: Annotated[Literal["ok", "skipped"], "`skipped` samples have no `seconds`, `device`"]
+    exit_code: Annotated[Literal[0], "exit code of this mesh's samples"]
+    pos: Annotated[Count, "samples outside"]
+    neg: Annotated[Count, "samples inside"]
+    surface: Annotated[Count, "samples on the surface"]
+    scale: Annotated[float, "1 / the enclosing sphere's radius: normalized points are (point + `offset`) x `scale`"]
+    offset: Annotated[Vector, "minus the centre of the mesh's bounding box"]
+
+
+class FailedSamples(Line, title="samples, failed", shared="input error"):
+    """A line per mesh without samples."""
+
+    output: Annotated[str, "output file, not written"]
+    status: Annotated[Literal["failed"], "`failed`"]
+    exit_code: Annotated[int, one_of(*list(EXIT_CODES)[1:]), "exit code of this mesh's samples"]
+
+
 class Style(NamedTuple):
     """Output options."""
 
@@ -82,7 +107,7 @@ def show(outcomes: Iterable[Outcome], request: BuildRequest, style: Style, done:
                 for note in outcome.get("notes", []):
                     say(f"note: {outcome['input']}: {note}")
             if style.json:
-                print_json(_record(outcome))
+                print_json(_record(outcome, request.settings))
             if request.here:
                 _show_alone(outcome, request.settings, style)
             else:
@@ -98,11 +123,11 @@ def show(outcomes: Iterable[Outcome], request: BuildRequest, style: Style, done:
 
 def _show_alone(outcome: Outcome, settings: Settings, style: Style) -> None:
     if outcome["status"] != "failed" and not (style.quiet or style.json):
-        _print_table(outcome, style.verbose)
+        _print_table(outcome, style.verbose) if settings.samples is None else _print_samples(outcome)
     if "error" in outcome:
         say(f"sdfcli: {outcome['error']}")
         return
-    if style.quiet:
+    if style.quiet or settings.samples is not None:
         return
     if outcome["error_limit"] not in (None, "triangles"):
         unit, name = unit_of(outcome), unit_name(outcome)
@@ -129,9 +154,11 @@ def _note_unused(done: list[Outcome], previous: str | None) -> None:
             say(f"note: {outcome['input']}: --previous {previous} not used: a different triangle count")
 
 
-def _record(outcome: Outcome) -> Line:
+def _record(outcome: Outcome, settings: Settings) -> Line:
     """An outcome for JSON: without the picture."""
     facts = {name: value for name, value in outcome.items() if name != "picture"}
+    if settings.samples is not None:
+        return FailedSamples(**facts) if outcome["status"] == "failed" else Sampled(**facts)
     if outcome["status"] == "failed":
         return FailedBuild(**facts)
     return Built(**facts, lengths=lengths_of(outcome, unit_of(outcome)))
@@ -156,10 +183,7 @@ def time_left_of(done: list[Outcome], total: int, seconds: float) -> str:
 
 
 def _line(outcome: Outcome) -> str:
-    unit, measure = unit_of(outcome), unit_name(outcome)
-    missed = f" misses the tolerance {error_text(outcome['tolerance'] * unit)}" if outcome["error_limit"] else ""
-    error = f"error {length_text(outcome['max_error'], unit, measure)}{missed}"
-    facts = f"{outcome['verdict']}, {outcome['leaves']:,} leaves, {error}"
+    facts = f"{outcome['verdict']}, {_sides(outcome)}" if "pos" in outcome else _field_facts(outcome)
     name = " ".join(outcome["input"].split())
     if outcome["status"] == "skipped":
         return f"{name}: skipped, {outcome['output']} is there ({facts})"
@@ -168,14 +192,47 @@ def _line(outcome: Outcome) -> str:
     return f"{name}: {facts}, {outcome['seconds']['total']:.2f} s on {outcome['device']}"
 
 
+def _sides(outcome: Outcome) -> str:
+    """Sample counts as text."""
+    on = f", {outcome['surface']:,} on the surface" if outcome["surface"] else ""
+    return f"{outcome['pos']:,} samples outside, {outcome['neg']:,} inside{on}"
+
+
+def _print_samples(report: Outcome) -> None:
+    skipped = report["status"] == "skipped"
+    rows = [
+        ("verdict", verdict_text({**report, "sheets": {"lost": None}})),
+        ("samples", _sides(report)),
+        ("file", f"{report['output']}, {human_bytes(report['bytes'])}"),
+        ("time", "skipped" if skipped else f"{report['seconds']['total']:.2f} s on {report['device']}"),
+        ("mesh", f"{report['triangles']:,} triangles"),
+        ("sign", f"{report['sign']} ({report['sign_reason']})"),
+    ]
+    print_table(report["input"], rows)
+
+
+def _field_facts(outcome: Outcome) -> str:
+    unit, measure = unit_of(outcome), unit_name(outcome)
+    missed = f" misses the tolerance {error_text(outcome['tolerance'] * unit)}" if outcome["error_limit"] else ""
+    error = f"error {length_text(outcome['max_error'], unit, measure)}{missed}"
+    return f"{outcome['verdict']}, {outcome['leaves']:,} leaves, {error}"
+
+
 def counts(done: list[Outcome], total: int, check: bool = False) -> str:
-    """Mesh counts as text: built, skipped, failed, not done. check: by verdict instead."""
-    words = dict(zip(VERDICTS, VERDICTS, strict=True)) | {"failed": "failed"} if check else WORDS
-    count = Counter(outcome.get("verdict", "failed") if check else outcome["status"] for outcome in done)
-    parts = [f"{count[status]:,} {word}" for status, word in words.items() if count[status]]
+    """Mesh counts as text: built or sampled, skipped, failed, not done. check: by verdict instead."""
+    words = (*VERDICTS, "failed") if check else WORDS
+    count = Counter(outcome.get("verdict", "failed") if check else _word(outcome) for outcome in done)
+    parts = [f"{count[word]:,} {word}" for word in words if count[word]]
     if len(done) < total:
         parts.append(f"{total - len(done):,} not done")
     return f"{total:,} mesh{'es' if total > 1 else ''}: {', '.join(parts)}"
+
+
+def _word(outcome: Outcome) -> str:
+    """An outcome's word in a summary."""
+    if outcome["status"] != "ok":
+        return str(outcome["status"])
+    return "sampled" if "pos" in outcome else "built"
 
 
 def _summary(done: list[Outcome], total: int, seconds: float) -> list[str]:

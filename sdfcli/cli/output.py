@@ -199,15 +199,18 @@ def print_written(
     seconds: float,
     json: bool,
     quiet: bool,
+    place: str | None = None,
 ) -> None:
     """Reports a written file with time and size: a record with `facts` as JSON, or `rows` as a table. Of several
-    targets, only the first is named."""
+    targets, only the first is named. place: the source's place among several sources, which get a line each."""
     size = sum(target.stat().st_size for target in targets)
     if json:
         from sdfcli.cli.records import took
 
         written: dict[str, Any] = {"input": str(source), "output": str(targets[0])}
         print_json(record(**written, **facts, seconds=took(seconds), bytes=size))
+    elif place is not None and not quiet:
+        say(f"{place} {source}: {targets[0]}, {human_bytes(size)}, {seconds:.2f} s")
     elif not quiet:
         below = [("time", f"{seconds:.2f} s"), ("file", f"{targets[0]}, {human_bytes(size)}")]
         print_table(str(source), [*rows, *below])

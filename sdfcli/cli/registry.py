@@ -77,7 +77,12 @@ BUILT_IN = _by_name(
         Entry(
             "export",
             "sdfcli.cli.export:export",
-            "Convert a field for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB, DeepSDF.",
+            "Convert fields for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB.",
+        ),
+        Entry(
+            "samples",
+            "sdfcli.cli.samples:samples",
+            "Draw training samples for DeepSDF and similar networks: points with exact distances, from meshes.",
         ),
         Entry(
             "check",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.fields import check_choice, open_field
+from sdfcli.cli.fields import NAME, check_choice, for_each, open_field, outputs_of, single
 from sdfcli.cli.output import print_written, progress
 from sdfcli.cli.records import Count, Line
 from sdfcli.errors import UsageError
@@ -59,7 +59,7 @@ class RenderedFrames(Rendered, title="render --frames, moving", shared="frames")
 
 
 def render(
-    file: options.FieldFile,
+    files: options.FieldFiles,
     output: options.Picture = None,
     size: Annotated[
         str, typer.Option(metavar="WxH", help="Picture size in pixels, at most 8192 per side; N for N x N.")
@@ -134,7 +134,8 @@ def render(
     if frames is not None:
         from sdfcli.cli.film import Film
 
-        film = Film(file, output or Path(file.stem + ".gif"), frames, fps, force, transparent)
+        file, target = single(files, output or Path(f"{NAME}.gif"))
+        film = Film(file, target, frames, fps, force, transparent)
         film.shoot(
             lambda fields: shot_of(fields, mesh=guest.posed, **look),
             lambda field, shot, _: draw(field, shot=shot, mesh=guest.posed, contacts=guest.contacts(field), **look),
@@ -147,33 +148,30 @@ def render(
         return
     if fps is not None:
         raise UsageError("--fps is for --frames")
-    target = output or Path(file.stem + ".png")
-    check_picture(target, force, file, transparent)
     check_size(width, height)
     view_axes(view, up)
-    with progress(str(file), quiet or json) as update:
-        start = clock.perf_counter()
-        field = open_field(file, frame, time)
-        update("drawing")
-        found = guest.contacts(field)
-        write_picture(target, draw(field, mesh=guest.posed, contacts=found, **look), force)
-    facts = {"width": width, "height": height, **facts}
-    rows = [("picture", f"{width} x {height}, view {view}, {up} up")]
-    if mesh is not None:
-        rows += [("mesh", str(mesh) if at is None else f"{mesh} at {at}")]
-    if found is not None:
-        facts["contacts"] = len(found)
-        rows += [("contacts", f"{len(found):,} triangles up to {margin:g}")]
-    print_written(
-        Rendered if mesh is None else RenderedMesh,
-        file,
-        [target],
-        facts,
-        rows,
-        clock.perf_counter() - start,
-        json,
-        quiet,
-    )
+    targets = outputs_of(files, output or Path(f"{NAME}.png"))
+    for each in targets:
+        check_picture(each, force, *files, transparent=transparent)
+
+    def write(file: Path, target: Path, place: str | None) -> None:
+        with progress(str(file), quiet or json) as update:
+            start = clock.perf_counter()
+            field = open_field(file, frame, time)
+            update("drawing")
+            found = guest.contacts(field)
+            write_picture(target, draw(field, mesh=guest.posed, contacts=found, **look), force)
+        told = {"width": width, "height": height, **facts}
+        rows = [("picture", f"{width} x {height}, view {view}, {up} up")]
+        if mesh is not None:
+            rows += [("mesh", str(mesh) if at is None else f"{mesh} at {at}")]
+        if found is not None:
+            told["contacts"] = len(found)
+            rows += [("contacts", f"{len(found):,} triangles up to {margin:g}")]
+        record = Rendered if mesh is None else RenderedMesh
+        print_written(record, file, [target], told, rows, clock.perf_counter() - start, json, quiet, place)
+
+    for_each(files, targets, write)
 
 
 class Guest:

@@ -1,4 +1,4 @@
-"""A report on many builds or checks: one self-contained HTML page."""
+"""A report on many builds, checks or samplings: one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sdfcli.cli.wording import health_text
 from sdfcli.errors import UsageError
 
 if TYPE_CHECKING:
-    from sdfcli.batch.messages import Outcome
+    from sdfcli.batch.messages import Outcome, Settings
     from sdfcli.batch.run import BuildRequest
 
 STYLE = """
@@ -64,21 +64,47 @@ document.querySelectorAll("th button").forEach(button => button.addEventListener
 """
 
 
+TITLES = {"build": "Signed distance fields", "check": "Mesh checks", "samples": "Training samples"}
+"""Page titles by command."""
+FRACTIONS = """Errors and thicknesses are fractions of the mesh's diagonal, or of <code>--unit</code>; below them,
+lengths in the mesh's units."""
+ABOUT = {
+    "build": f"<p>Errors are the largest and the root mean square at random points. {FRACTIONS}</p>",
+    "check": f"<p>{FRACTIONS}</p>",
+    "samples": "",
+}
+"""Paragraph below the counts, by command."""
+
 Column = tuple[str, str, Callable[["Outcome"], str]]
 """Heading, kind (`text` or `number`), and cell for a mesh that has not failed."""
 
 
-def _columns(check: bool) -> list[Column]:
+def _columns(command: str) -> list[Column]:
     """A page's columns after the mesh and its verdict."""
-    found: list[Column] = [
-        ("health", "text", lambda each: _text(health_text(each.get("health", each)))),
+    mesh: list[Column] = [
         ("triangles", "number", lambda each: _count(each["triangles"])),
         ("sign", "text", lambda each: _cell(each["sign"], _with_reason(each["sign"], each["sign_reason"]), "text")),
         ("certain", "number", lambda each: _share(each["sign_confidence"], ".1%")),
+    ]
+    work: list[Column] = [
+        ("seconds", "number", lambda each: _share(each.get("seconds", {}).get("total"), ".2f")),
+        ("size", "number", lambda each: _number(each["bytes"], human_bytes(each["bytes"]))),
+    ]
+    if command == "samples":
+        return [
+            *mesh,
+            ("outside", "number", lambda each: _count(each["pos"])),
+            ("inside", "number", lambda each: _count(each["neg"])),
+            ("on surface", "number", lambda each: _count(each["surface"])),
+            *work,
+        ]
+    found: list[Column] = [
+        ("health", "text", lambda each: _text(health_text(each.get("health", each)))),
+        *mesh,
         ("thinnest", "number", lambda each: _length(each["sheets"]["thinnest"], unit_of(each))),
         ("lost", "number", lambda each: _share(each["sheets"]["lost"], ".2%")),
     ]
-    if check:
+    if command == "check":
         return [*found, ("in a build", "text", lambda each: _text(_findings(each)))]
     return [
         *found,
@@ -86,9 +112,13 @@ def _columns(check: bool) -> list[Column]:
         ("max error", "number", lambda each: _length(each["max_error"], unit_of(each))),
         ("rms error", "number", lambda each: _length(each["rms_error"], unit_of(each))),
         ("samples", "number", lambda each: _count(each.get("error_samples"))),
-        ("seconds", "number", lambda each: _share(each.get("seconds", {}).get("total"), ".2f")),
-        ("size", "number", lambda each: _number(each["bytes"], human_bytes(each["bytes"]))),
+        *work,
     ]
+
+
+def _command(settings: Settings) -> str:
+    """The command that made the outcomes."""
+    return "check" if settings.check else "build" if settings.samples is None else "samples"
 
 
 @contextmanager
@@ -126,36 +156,33 @@ def write_page(path: Path, outcomes: list[Outcome], request: BuildRequest) -> No
 
     if outcomes:
         with written_whole(path, request.settings.force) as temporary:
-            text = page(outcomes, len(request.jobs), request.settings.check)
+            text = page(outcomes, len(request.jobs), _command(request.settings))
             temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def page(outcomes: list[Outcome], total: int, check: bool = False) -> str:
-    """The page: a sortable table with a row per mesh, failures included. check: for `sdfcli check`."""
-    columns = _columns(check)
+def page(outcomes: list[Outcome], total: int, command: str = "build") -> str:
+    """The page: a sortable table with a row per mesh, failures included. command: `build`, `check` or `samples`."""
+    columns, pictures = _columns(command), command == "build"
     named = [("mesh", "text"), ("verdict", "text"), *(column[:2] for column in columns)]
-    heads = "".join(f'<th data-kind="{kind}"><button type="button">{name}</button></th>' for name, kind in named)
-    first = 1 if check else 2  # after the picture
+    heads = "".join(f'<th data-kind="{sort}"><button type="button">{name}</button></th>' for name, sort in named)
+    first = 2 if pictures else 1  # after the picture
     names = "".join(f'td:nth-child({k}) {{ --name: "{name}"; }}\n' for k, (name, _) in enumerate(named, first))
-    rows = "\n".join(_row(outcome, columns, check) for outcome in outcomes)
-    title = "Mesh checks" if check else "Signed distance fields"
-    about = "" if check else "Errors are the largest and the root mean square at random points. "
+    rows = "\n".join(_row(outcome, columns, pictures) for outcome in outcomes)
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="sdfcli {"check" if check else "build"} --report">
-<title>{title}</title>
+<meta name="generator" content="sdfcli {command} --report">
+<title>{TITLES[command]}</title>
 <style>{STYLE}{names}</style>
 </head>
 <body>
-<h1>{title}</h1>
-<p>{html.escape(counts(outcomes, total, check))}</p>
-<p>{about}Errors and thicknesses are fractions of the mesh's diagonal, or of <code>--unit</code>; below them, lengths in
-the mesh's units.</p>
+<h1>{TITLES[command]}</h1>
+<p>{html.escape(counts(outcomes, total, command == "check"))}</p>
+{ABOUT[command]}
 <table>
-<thead><tr>{"" if check else "<th>picture</th>"}{heads}</tr></thead>
+<thead><tr>{"<th>picture</th>" if pictures else ""}{heads}</tr></thead>
 <tbody>
 {rows}
 </tbody>
@@ -166,12 +193,12 @@ the mesh's units.</p>
 """
 
 
-def _row(outcome: Outcome, columns: list[Column], check: bool) -> str:
+def _row(outcome: Outcome, columns: list[Column], pictures: bool) -> str:
     failed = outcome["status"] == "failed"
     picture = outcome.get("picture")
     image = f'<img alt="" src="data:image/png;base64,{html.escape(picture)}">' if picture else ""
     name = _with_reason(outcome["input"], outcome.get("output") or "")
-    cells = [*([] if check else [f"<td>{image}</td>"]), _cell(outcome["input"], name, "name")]
+    cells = [*([f"<td>{image}</td>"] if pictures else []), _cell(outcome["input"], name, "name")]
     if failed:
         why = _with_reason(f"failed ({outcome['exit_code']})", outcome["error"])
         cells += [_cell("failed", why, "text"), *(_cell("", "", "") for _ in columns)]

@@ -16,7 +16,6 @@ class Format:
     grid     whether it holds a regular grid; otherwise the octree.
     dtypes   whether the writer takes the grid's `dtype`, float32 or float16.
     header   whether the writer also takes a path for a JSON `header`, and the file's `name` in it.
-    samples  writer for random samples (`--samples`); None if the format has none.
     series   writer for all frames of a sequence; None if the format holds one field.
     holds, programs, made_by   row in the documentation's table, in Markdown.
     """
@@ -28,7 +27,6 @@ class Format:
     grid: bool = True
     dtypes: bool = False
     header: bool = False
-    samples: str | None = None
     series: str | None = None
 
 
@@ -42,9 +40,7 @@ FORMATS = {
         series="series.write_series",
     ),
     ".vti": Format("vti.write_vti", "a regular grid", "ParaView, VTK"),
-    ".npz": Format(
-        "npz.write_grid", "a regular grid", "NumPy, PyTorch, JAX", dtypes=True, samples="samples.write_samples"
-    ),
+    ".npz": Format("npz.write_grid", "a regular grid", "NumPy, PyTorch, JAX", dtypes=True),
     ".raw": Format(
         "raw.write_raw", "a regular grid and a JSON header", "Unity, engines, textures", dtypes=True, header=True
     ),

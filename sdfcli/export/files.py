@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sdfcli.errors import UsageError
 from sdfcli.export import FORMATS, TYPED, Format, load
-from sdfcli.export.lattice import check_half, make_lattice
+from sdfcli.export.lattice import Distances, check_half, make_lattice
 from sdfcli.export.raw import header_path
 from sdfcli.field.field import Field
 from sdfcli.params import GRID_RESOLUTION
@@ -52,14 +52,18 @@ def write(
     form: Format,
     paths: list[Path],
     name: str,
-    field: Field,
+    field: Distances,
     resolution: int | None,
     window: npt.ArrayLike | None,
     dtype: str | None,
 ) -> dict[str, Any]:
-    """Writes a field to temporary files for `targets_of`; returns facts by name: leaves and corners, or the grid's
-    shape, origin and spacing. name: the output's name, for its header."""
+    """Writes a field, or a grid of a mesh's exact distances, to temporary files for `targets_of`.
+
+    name: the output's name, for its header. Returns facts by name: leaves and corners, or the grid's shape, origin and
+    spacing.
+    """
     if not form.grid:
+        assert isinstance(field, Field)
         load(form.writer)(paths[0], field)
         return {"leaves": len(field.leaf_key), "corners": len(field.corner_key)}
     lattice = make_lattice(field, GRID_RESOLUTION if resolution is None else resolution, window)

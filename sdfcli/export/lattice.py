@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
-from sdfcli.field.field import Field
+from sdfcli.mesh.mesh import Domain
+from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.memory import free_memory
 
 PIECE = 1 << 20
@@ -20,6 +21,42 @@ MOST_VALUES = (1 << 13) + 1
 """Maximum values along an axis."""
 LEAST_HALF_SPACING = 2.0**-14
 """Minimum spacing for float16, its smallest normal number: below, differences between neighbours lose digits."""
+
+
+class Distances(Protocol):
+    """Source of a grid's values: a Field, or a mesh's ExactDistances."""
+
+    @property
+    def domain(self) -> Domain:
+        """The cube of a grid without a window."""
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """A field's metadata; `sign` is the sign method."""
+
+    def sample(self, points: Any) -> Any:
+        """Signed distances (n,) at points (n, 3), in the mesh's units."""
+
+
+@dataclass(frozen=True)
+class ExactDistances:
+    """A mesh's exact distances, as a source of grids."""
+
+    index: MeshDistance
+
+    @property
+    def domain(self) -> Domain:
+        """The padded cube around the mesh."""
+        return self.index.mesh.domain
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """The sign method and its reason."""
+        return {"sign": self.index.sign.method, "sign_reason": self.index.sign.reason}
+
+    def sample(self, points: Any) -> Any:
+        """Signed distances (n,) float64 at points (n, 3)."""
+        return self.index.signed_distance(points)
 
 
 @dataclass(frozen=True)
@@ -59,7 +96,7 @@ class Grid:
         return f"<Grid: {' x '.join(map(str, self.distance.shape))} points, spacing {self.spacing:.4g}>"
 
 
-def make_lattice(field: Field, resolution: int, window: npt.ArrayLike | None = None) -> Lattice:
+def make_lattice(field: Distances, resolution: int, window: npt.ArrayLike | None = None) -> Lattice:
     """A lattice with `resolution` points along the longest side of a window (x0, y0, z0, x1, y1, z1) or the domain.
 
     The first point is the window's lower corner. Sides are extended to multiples of the spacing.
@@ -79,7 +116,7 @@ def make_lattice(field: Field, resolution: int, window: npt.ArrayLike | None = N
 
 
 def values(
-    field: Field, lattice: Lattice, dtype: npt.DTypeLike = np.float32, *, x_fastest: bool, piece: int = PIECE
+    field: Distances, lattice: Lattice, dtype: npt.DTypeLike = np.float32, *, x_fastest: bool, piece: int = PIECE
 ) -> Iterator[npt.NDArray[Any]]:
     """Yields the field at all lattice points, in arrays of at most `piece` values, in memory order.
 
@@ -113,14 +150,14 @@ def check_memory(lattice: Lattice, bytes_each: int) -> None:
         )
 
 
-def make_grid(field: Field, resolution: int, window: npt.ArrayLike | None) -> Grid:
+def make_grid(field: Distances, resolution: int, window: npt.ArrayLike | None) -> Grid:
     """`Field.grid`."""
     lattice = make_lattice(field, resolution, window)
     check_memory(lattice, np.dtype(np.float32).itemsize)
     return Grid(volume(field, lattice), np.array(lattice.origin), lattice.spacing)
 
 
-def volume(field: Field, lattice: Lattice) -> npt.NDArray[np.float32]:
+def volume(field: Distances, lattice: Lattice) -> npt.NDArray[np.float32]:
     """All values in one array [i, j, k], for libraries that need it."""
     result = np.empty(lattice.size, np.float32)
     first = 0

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.export.lattice import Lattice, values
-from sdfcli.field.field import Field
+from sdfcli.export.lattice import Distances, Lattice, values
 
 
-def write_grid(path: Path, field: Field, lattice: Lattice, dtype: npt.DTypeLike = np.float32) -> None:
+def write_grid(path: Path, field: Distances, lattice: Lattice, dtype: npt.DTypeLike = np.float32) -> None:
     """Writes `distance`, `origin` (3,) and `spacing` (scalar): distance[i, j, k] lies at origin + spacing * (i, j, k).
 
     The grid may exceed memory, unlike with `numpy.savez`.

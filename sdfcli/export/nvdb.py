@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from sdfcli.errors import DeviceError
-from sdfcli.export.lattice import Lattice, check_memory, volume
-from sdfcli.field.field import Field
+from sdfcli.export.lattice import Distances, Lattice, check_memory, volume
 
 BYTES = 24
 """Working bytes per value: three array copies, the grid, and tile lists."""
 
 
-def write_nvdb(path: Path, field: Field, lattice: Lattice) -> None:
+def write_nvdb(path: Path, field: Distances, lattice: Lattice) -> None:
     """Writes a float grid with every lattice value; the background is the maximum value.
 
     The transform has single precision. Raises DeviceError if Warp is not installed; OutOfMemoryError.

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.export.lattice import Lattice, values
-from sdfcli.field.field import Field
+from sdfcli.export.lattice import Distances, Lattice, values
 
 
 def header_path(path: Path) -> Path:
@@ -18,7 +17,7 @@ def header_path(path: Path) -> Path:
     return path.with_name(path.name + ".json")
 
 
-def write_raw(path: Path, header: Path, name: str, field: Field, lattice: Lattice, dtype: npt.DTypeLike) -> None:
+def write_raw(path: Path, header: Path, name: str, field: Distances, lattice: Lattice, dtype: npt.DTypeLike) -> None:
     """Writes contiguous little-endian values, x fastest, then y, then z. name: the file's name in the header."""
     low, high = np.inf, -np.inf
     with open(path, "wb") as file:

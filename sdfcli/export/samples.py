@@ -1,83 +1,216 @@
-"""Training samples for DeepSDF (Park et al. 2019, section 5.1 and supplement)."""
+"""Training samples: random points with a mesh's exact distances, for networks as DeepSDF (Park et al. 2019)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sdfcli.backend import select_backend
 from sdfcli.errors import InputError
-from sdfcli.extract.isosurface import isosurface
-from sdfcli.extract.marching_cubes import Surface
-from sdfcli.field.field import Field
+from sdfcli.mesh.load import MeshSource, load_mesh
+from sdfcli.mesh.mesh import Mesh
+from sdfcli.params import SampleKeywords, SampleParams
+from sdfcli.quality.accuracy import Places, face_directions, on_surface, surface_samples
+from sdfcli.query.mesh_distance import MeshDistance
+from sdfcli.runtime.files import written_whole
+from sdfcli.runtime.memory import memory_errors
+from sdfcli.runtime.signature import takes
+from sdfcli.scene import Scene
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
 
-NEAR = 0.94
-"""Share of samples near the surface, as in DeepSDF's program (47 of 50); the others are uniform."""
-VARIANCES = (0.0025, 0.00025)
-"""Noise variances for points near the surface, each for half the points, with the shape in the unit sphere."""
 BUFFER = 1.03
-"""Unit sphere radius, in shape radii."""
-BATCH = 1 << 20
+"""Enclosing sphere's radius, in distances of the farthest vertex; as in DeepSDF's program."""
+BATCH = 1 << 18
 """Samples per batch."""
+AT_SURFACE = 1e-5
+"""Distance, in domain edges, up to which a sample's normal is its nearest face's: the direction to the nearest point
+has lost its digits."""
 
 
-def write_samples(path: Path, field: Field, count: int, seed: int, normalized: bool) -> tuple[int, int]:
-    """Writes `pos` (n, 4) and `neg` (m, 4) float32, rows of x, y, z and signed distance; returns n and m.
+@dataclass(frozen=True)
+class Samples:
+    """Points with signed distances, exact at the float32 coordinates stored here.
 
-    n + m is count; 0 counts as positive. Points and distances are in the mesh's units or, if normalized, moved and
-    scaled so that the surface lies in the unit sphere: (point + offset) * scale, with `offset` (3,) and `scale` in the
-    file. All points lie in the field's domain. The same seed gives the same file.
-
-    Raises InputError for a field without signs.
+    Attributes:
+        points: (n, 3) float32, in mesh units, or normalized: (point + offset) * scale.
+        distance: (n,) float32, negative inside, in mesh units, or normalized: distance * scale.
+        normals: (n, 3) float32, the distance's unit gradient, pointing outwards; None unless requested.
+        surface: (k, 3) float32, points on the surface, at distance 0 up to rounding.
+        surface_normals: (k, 3) float32, unit normals of their faces, 0 for faces without area; None unless requested.
+        offset: (3,) float64, minus the centre of the mesh's bounding box.
+        scale: 1 / the enclosing sphere's radius.
+        params: the parameters.
     """
-    if field.info.get("sign") == "none":
-        raise InputError("the field has no signs: there are no inner points to sample")
-    surface = isosurface(field)
-    low, high = surface.vertices.min(axis=0), surface.vertices.max(axis=0)
+
+    points: Singles
+    distance: Singles
+    normals: Singles | None
+    surface: Singles
+    surface_normals: Singles | None
+    offset: Floats
+    scale: float
+    params: SampleParams
+
+    @property
+    def inside(self) -> npt.NDArray[np.bool_]:
+        """(n,) whether a point is inside; a distance of 0 counts as outside."""
+        return np.asarray(self.distance < 0)
+
+    def save(self, path: str | Path, force: bool = False, **info: Any) -> Path:
+        """Writes an .npz file in DeepSDF's format, whole or not at all; returns its path. The same samples give the
+        same bytes.
+
+        The file has `pos` and `neg`, (n, 4) float32, rows of x, y, z and signed distance, outside and inside; `offset`
+        and `scale`; `info`, JSON with the parameters; and, if requested, `pos_normals`, `neg_normals`, `surface` and
+        `surface_normals`.
+
+        Args:
+            path: the file.
+            force: whether to replace an existing file.
+            info: further entries of `info`.
+
+        Raises:
+            UsageError: the file exists, or cannot be written.
+        """
+        target, inside = Path(path), self.inside
+        rows = np.column_stack((self.points, self.distance))
+        arrays: dict[str, Any] = {"pos": rows[~inside], "neg": rows[inside]}
+        if self.normals is not None:
+            arrays |= {"pos_normals": self.normals[~inside], "neg_normals": self.normals[inside]}
+        if self.params.surface:
+            arrays["surface"] = self.surface
+            if self.surface_normals is not None:
+                arrays["surface_normals"] = self.surface_normals
+        facts = json.dumps({"parameters": asdict(self.params), **info})
+        with written_whole(target, force) as temporary, open(temporary, "wb") as file:
+            np.savez(file, **arrays, offset=self.offset, scale=np.float64(self.scale), info=np.array(facts))
+        return target
+
+
+@memory_errors("try a smaller --count")
+@takes(SampleKeywords, SampleParams)
+def samples(
+    source: MeshSource | MeshDistance,
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+    **parameters: Unpack[SampleKeywords],
+) -> Samples:
+    """Draws random points around a triangle mesh, with exact signed distances: training data for DeepSDF and similar
+    networks. The same mesh and parameters give the same samples.
+
+    Distances are `MeshDistance`'s: exact up to 1e-7 times the mesh's size, in the mesh as read, whose holes are closed
+    for signs only.
+
+    Args:
+        source: a path, a `trimesh.Trimesh`, a pair of arrays: vertices (v, 3) and faces (f, 3), or a `MeshDistance`,
+            whose device and sign are then used.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`. Samples do not depend on it.
+        threads: CPU thread count; default: all CPUs available to the process.
+        parameters: the parameters of `SampleParams`, below.
+
+    Raises:
+        InputError: the mesh cannot be read or used, or encloses nothing, so that its distances have no sign.
+        UsageError: a parameter is out of range.
+        DeviceError: the device or its software is missing.
+        OutOfMemoryError: the mesh or the samples do not fit into memory.
+    """
+    params = SampleParams.of(**parameters)
+    if not isinstance(source, MeshDistance):
+        backend = select_backend(device, threads)
+        source = MeshDistance._of(Scene.of(load_mesh(source, backend), params.sign, backend))
+    return draw(source, params)
+
+
+def draw(index: MeshDistance, params: SampleParams) -> Samples:
+    """`samples` of a mesh with an index. Raises InputError for distances without signs, unless `sign` is `none`."""
+    choice = index.sign
+    if choice.method == "none" and not choice.requested:
+        raise InputError(f"no signs, so no samples inside: {choice.reason}; use --sign none for unsigned distances")
+    mesh, rng = index.mesh, np.random.default_rng(params.seed)
+    low, high = mesh.bounds
     offset = -(low + high) / 2
-    radius = BUFFER * float(np.linalg.norm(surface.vertices + offset, axis=1).max())
-    sides: tuple[list[Floats], list[Floats]] = ([], [])
-    for points in _points(field, surface, radius, count, np.random.default_rng(seed)):
-        distance = field.sample(points)[:, None]
-        rows = np.hstack([(points + offset) / radius, distance / radius] if normalized else [points, distance])
-        inside = distance[:, 0] < 0
-        sides[0].append(rows[~inside].astype(np.float32))
-        sides[1].append(rows[inside].astype(np.float32))
-    positive, negative = (np.concatenate(side) for side in sides)
-    with open(path, "wb") as file:
-        np.savez(file, pos=positive, neg=negative, offset=offset, scale=1 / radius)
-    return len(positive), len(negative)
+    radius = BUFFER * float(np.linalg.norm(mesh.vertices + offset, axis=1).max())
+    scale = 1 / radius
+    around = [_labelled(index, params, points, offset, radius) for points in _around(mesh, params, offset, radius, rng)]
+    on = list(_on_surface(mesh, round(params.surface * params.count), rng))
+    empty = np.empty((0, 3), np.float32)
+    points, distance, normals = zip(*around, strict=True) if around else ((empty,), (empty[:, 0],), (empty,))
+    surface, surface_normals = zip(*on, strict=True) if on else ((empty,), (empty,))
+    return Samples(
+        points=np.concatenate(points),
+        distance=np.concatenate(distance),
+        normals=np.concatenate(normals) if params.normals else None,
+        surface=np.concatenate([_stored(each, params, offset, radius) for each in surface]),
+        surface_normals=np.concatenate(surface_normals).astype(np.float32) if params.normals else None,
+        offset=offset,
+        scale=scale,
+        params=params,
+    )
 
 
-def _points(field: Field, surface: Surface, radius: float, count: int, rng: np.random.Generator) -> Iterator[Floats]:
-    """Points near the surface, then uniform ones in the domain; points outside the domain are redrawn."""
-    corner = surface.vertices[surface.faces]
-    area = np.linalg.norm(np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]), axis=1).cumsum()
-    near = round(NEAR * count)
-    shares = [(near - near // 2, VARIANCES[0]), (near // 2, VARIANCES[1]), (count - near, None)]
-    low, length = field.domain.origin, field.domain.length
-    for share, variance in shares:
-        made = 0
-        while made < share:
-            n = min(share - made, BATCH)
-            if variance is None:
-                points = low + length * rng.random((n, 3))
-            else:
-                face = np.searchsorted(area, area[-1] * rng.random(n), side="right")
-                noise = radius * variance**0.5 * rng.normal(size=(n, 3))
-                points = _on_triangles(corner[np.minimum(face, len(area) - 1)], rng) + noise
-            points = points[((points >= low) & (points <= low + length)).all(axis=1)]
-            made += len(points)
-            yield points
+def _around(
+    mesh: Mesh, params: SampleParams, offset: Floats, radius: float, rng: np.random.Generator
+) -> Iterator[Floats]:
+    """Points (m, 3) near the surface, sigma by sigma, then uniform ones; in batches."""
+    uniform = round(params.uniform * params.count)
+    near, kinds = params.count - uniform - round(params.surface * params.count), len(params.sigma)
+    for k, sigma in enumerate(params.sigma):
+        for n in _batches(near * (k + 1) // kinds - near * k // kinds):
+            yield on_surface(mesh, n, rng) + radius * sigma * rng.normal(size=(n, 3))
+    for n in _batches(uniform):
+        yield radius * rng.uniform(-1, 1, (n, 3)) - offset
 
 
-def _on_triangles(corner: Floats, rng: np.random.Generator) -> Floats:
-    """One uniform point on each triangle (n, 3, 3)."""
-    u, v = rng.random((2, len(corner), 1))
-    over = u + v > 1
-    u, v = np.where(over, 1 - u, u), np.where(over, 1 - v, v)
-    return np.asarray(corner[:, 0] + u * (corner[:, 1] - corner[:, 0]) + v * (corner[:, 2] - corner[:, 0]))
+def _on_surface(mesh: Mesh, count: int, rng: np.random.Generator) -> Iterator[tuple[Floats, Floats]]:
+    """Points (m, 3) on the surface and unit normals (m, 3), in batches."""
+    for n in _batches(count):
+        yield surface_samples(mesh, Places.drawn(n, rng))
+
+
+def _batches(count: int) -> Iterator[int]:
+    """Sizes of at most BATCH with the sum `count`."""
+    for first in range(0, count, BATCH):
+        yield min(BATCH, count - first)
+
+
+def _stored(points: Floats, params: SampleParams, offset: Floats, radius: float) -> Singles:
+    """Points in mesh units as stored."""
+    return np.asarray((points + offset) / radius if params.normalized else points, np.float32)
+
+
+def _labelled(
+    index: MeshDistance, params: SampleParams, points: Floats, offset: Floats, radius: float
+) -> tuple[Singles, Singles, Singles]:
+    """Stored points, and distances and normals at these, which rounding has moved; no normals unless requested."""
+    stored = _stored(points, params, offset, radius)
+    at = stored.astype(np.float64)
+    if params.normalized:
+        at = at * radius - offset
+    distance = index.signed_distance(at)
+    normals = _normals(index, at, distance) if params.normals else np.empty((0, 3), np.float32)
+    return stored, np.asarray(distance / radius if params.normalized else distance, np.float32), normals
+
+
+def _normals(index: MeshDistance, at: Floats, distance: Floats) -> Singles:
+    """The distance's unit gradients at points (n, 3): away from the nearest point, towards it inside; at the surface,
+    its face's normal."""
+    nearest, face = index.closest(at)
+    away = at - nearest
+    away *= np.where(distance < 0, -1.0, 1.0)[:, None]
+    length = np.linalg.norm(away, axis=1)
+    near = length <= AT_SURFACE * index.mesh.domain.length
+    away[near] = face_directions(index.mesh, face[near])
+    away[~near] /= length[~near, None]
+    return np.asarray(away, np.float32)

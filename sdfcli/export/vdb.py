@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sdfcli.errors import DeviceError
-from sdfcli.export.lattice import Lattice, check_memory, values
-from sdfcli.field.field import Field
+from sdfcli.export.lattice import Distances, Lattice, check_memory, values
 
 BYTES = 6
 """Working bytes per value, including the tree."""
@@ -22,15 +20,15 @@ BLENDERS_MODULES = "*/python/lib/python3*/site-packages"
 """Module folders in the package `bpy`, which depend on the Blender and Python versions."""
 
 
-def write_vdb(path: Path, field: Field, lattice: Lattice) -> None:
+def write_vdb(path: Path, field: Distances, lattice: Lattice) -> None:
     """Writes a float grid `distance` of class level set, with every lattice value active.
 
     Raises DeviceError if the module `openvdb` is not installed; OutOfMemoryError.
     """
     openvdb = _openvdb()
     check_memory(lattice, BYTES)
-    # Above all distances: a voxel that equals the background is inactive.
-    beyond = float(np.nextafter(np.float32(np.abs(field.distance).max()), np.float32(np.inf)))
+    # Above all distances in the domain: a voxel that equals the background is inactive.
+    beyond = math.sqrt(3) * field.domain.length
     grid = openvdb.FloatGrid(beyond)
     grid.name = "distance"
     grid.gridClass = openvdb.GridClass.LEVEL_SET

@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from sdfcli.export.lattice import Lattice, values
-from sdfcli.field.field import Field
+from sdfcli.export.lattice import Distances, Lattice, values
 
 _HEADER = """<?xml version="1.0"?>
 <VTKFile type="ImageData" version="1.0" byte_order="LittleEndian" header_type="UInt64">
@@ -22,7 +21,7 @@ _HEADER = """<?xml version="1.0"?>
 _END = "\n  </AppendedData>\n</VTKFile>\n"
 
 
-def write_vti(path: Path, field: Field, lattice: Lattice) -> None:
+def write_vti(path: Path, field: Distances, lattice: Lattice) -> None:
     """Writes point data `distance`, float32, x fastest. The grid may exceed memory, unlike with VTK's own writer."""
     header = _HEADER.format(
         extent=" ".join(f"0 {n - 1}" for n in lattice.shape),

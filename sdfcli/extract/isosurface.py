@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
+import zipfile
+import zlib
+from collections.abc import Callable
 from os import PathLike
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Backend, select_backends
-from sdfcli.errors import OutOfMemoryError, UsageError
+from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.extract.marching_cubes import Surface, extract
+from sdfcli.extract.resolution import default_resolution
 from sdfcli.extract.sources import FieldSource, Source, VolumeSource
 from sdfcli.field.field import Field, gpu_of
 from sdfcli.mesh.arrays import unmasked
 from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import unreadable
-
-MOST_BY_DEFAULT = 1024
-"""Default maximum cell count along an axis."""
-MOST_FOR_SHEETS, FEW = 4096, 0.05
-"""Default maximum cell count along an axis for fields with sheets; minimum share of leaves for sheets to count."""
 
 
 def isosurface(
@@ -36,11 +36,12 @@ def isosurface(
     """Extracts a level set from a field or volume as a triangle mesh, by marching cubes; smaller values are inside.
 
     Args:
-        source: a Field, a field file's path, or a volume (nx, ny, nz) as an array or a .npy file's path. A volume's
-            value [i, j, k] lies at spacing x (i, j, k). A CuPy volume stays on its device, and gives CuPy arrays.
+        source: a Field, a field file's path, or a volume (nx, ny, nz) as an array or the path of a .npy, .npz or .vti
+            file. A volume's value [i, j, k] lies at spacing x (i, j, k), in .npz and .vti files at the place stored
+            there. A CuPy volume stays on its device, and gives CuPy arrays.
         iso: level, a distance in the mesh's units or a value in the volume.
-        resolution: cells along each axis of a field's domain. None: as in the octree's finest level, at most 1024, or
-            4096 if thin walls need it.
+        resolution: cells along each axis of a field's domain. None: the smallest power of two that keeps the surface
+            within half the build's tolerance of the field's, at most 1024, or 4096 if thin walls need it.
         spacing: spacing of a volume's values, a number or three. None: 1.
         device: `auto`, `cpu`, `cuda`, `cuda:N`, or several GPUs as in `cuda:0,1`. The result is the same on all.
         threads: CPU thread count; default: all CPUs available to the process.
@@ -60,20 +61,62 @@ def isosurface(
         raise OutOfMemoryError(f"out of memory: {error}; try a smaller --resolution") from error
 
 
+class Volume(NamedTuple):
+    """A volume from a file with its place: value [i, j, k] lies at origin + spacing x (i, j, k).
+
+    values   (nx, ny, nz).
+    spacing  (3,), or one for all axes.
+    origin   (3,), or one for all axes.
+    """
+
+    values: Any
+    spacing: npt.NDArray[np.float64]
+    origin: npt.NDArray[np.float64]
+
+
 def open_source(source: Field | PathLike[str] | npt.ArrayLike) -> Any:
-    """A Field, or a volume, memory-mapped if from a file. Raises InputError for anything else."""
+    """A Field, an array, memory-mapped if from a .npy file, or a Volume. Raises InputError for anything else."""
     if not isinstance(source, str | PathLike):
         found = source if isinstance(source, Field) or hasattr(source, "dtype") else np.asarray(source)
         return found if isinstance(found, Field) else unmasked(found, "volume")
     path = existing_file(source)
-    if path.suffix.lower() != ".npy":
+    read = VOLUMES.get(path.suffix.lower())
+    if read is None:
         from sdfcli.field.store import load
 
         return load(path)
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        return read(path)
+    except FAULTS as error:
         raise unreadable(path, "cannot be read as a volume", error) from error
+
+
+def _read_npz(path: Path) -> Volume:
+    """A volume from the arrays `distance`, `origin` and `spacing`, as `sdfcli export` writes them."""
+    with np.load(path, allow_pickle=False) as arrays:
+        if "distance" not in arrays:
+            raise InputError(f"no array `distance`; it has {', '.join(sorted(arrays)) or 'none'}")
+        spacing, origin = (np.asarray(arrays.get(name, default)) for name, default in (("spacing", 1), ("origin", 0)))
+        for name, array in (("spacing", spacing), ("origin", origin)):
+            if array.shape not in ((), (1,), (3,)) or array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+                raise InputError(f"{name} must be a finite number, or three")
+        return Volume(arrays["distance"], spacing.astype(np.float64), origin.astype(np.float64))
+
+
+def _read_vti(path: Path) -> Volume:
+    from sdfcli.mesh.formats.vtk_xml import read_image
+
+    return Volume(*read_image(path))
+
+
+VOLUMES: dict[str, Callable[[Path], Any]] = {
+    ".npy": lambda path: np.load(path, mmap_mode="r", allow_pickle=False),
+    ".npz": _read_npz,
+    ".vti": _read_vti,
+}
+"""Volume readers by file ending."""
+FAULTS = InputError, OSError, ValueError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error
+"""Exceptions from reading a volume that is damaged or too large for memory."""
 
 
 def make_source(
@@ -85,26 +128,12 @@ def make_source(
     if isinstance(opened, Field):
         if spacing is not None:
             raise UsageError("--spacing is for volumes; a field has its own scale")
-        return FieldSource(backend, opened, default_resolution(opened) if resolution is None else resolution, iso)
+        chosen = default_resolution(backend, opened, iso) if resolution is None else resolution
+        return FieldSource(backend, opened, chosen, iso)
     if resolution is not None:
         raise UsageError("--resolution is for fields; a volume has its own")
+    if isinstance(opened, Volume):
+        if spacing is not None:
+            raise UsageError("--spacing is for .npy volumes; .npz and .vti files have their own")
+        return VolumeSource(opened.values, iso, opened.spacing, opened.origin)
     return VolumeSource(opened, iso, 1.0 if spacing is None else spacing)
-
-
-def default_resolution(field: Field) -> int:
-    """Cells along an axis in the octree's finest level, at most MOST_BY_DEFAULT.
-
-    If the share of leaves for sheets is FEW or more, the count may rise to MOST_FOR_SHEETS: as in the finest level with
-    that share of leaves in it and finer levels.
-    """
-    count = np.bincount(field.leaf_level)
-    if field.info.get("sheets", {}).get("leaves", 0) < FEW * count.sum():
-        return min(finest(field), MOST_BY_DEFAULT)
-    finer = np.cumsum(count[::-1])[::-1]
-    level = int(np.flatnonzero(finer >= FEW * count.sum())[-1])
-    return min(max(1 << level, min(finest(field), MOST_BY_DEFAULT)), MOST_FOR_SHEETS)
-
-
-def finest(field: Field) -> int:
-    """Cells along an axis in the octree's finest level."""
-    return 1 << int(field.leaf_level.max())

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.errors import InputError, UsageError
 from sdfcli.extract.scan import Counts
-from sdfcli.field.field import Field
+from sdfcli.field.field import Field, lattice_position
 
 BRICK = 8
 """Nodes along a brick's edge."""
@@ -101,6 +101,21 @@ def no_surface(field: Field, level: float) -> InputError:
     low, high = float(field.distance.min()), float(field.distance.max())
     unsigned = "; it has no signs, so ask for a distance with --iso" if field.info.get("sign") == "none" else ""
     return InputError(f"no surface at {level:g}: the field's values go from {low:g} to {high:g}{unsigned}")
+
+
+def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.float64]:
+    """Lower corners and edges (n, 4) of leaves crossed by the level, in the unit cube.
+
+    Raises InputError if the level crosses none.
+    """
+    arrays = field._arrays_on(backend)
+    side, values = backend.xp.empty(len(field.leaf_key), np.uint8), {k: arrays[k] for k in ("leaf_corner", "value")}
+    backend.run("sdf_leaf_side", len(side), iso=np.float32(iso), side=side, around=None, **values)
+    met = np.flatnonzero(backend.to_host(side) == 2)
+    if len(met) == 0:
+        raise no_surface(field, iso)
+    size = 0.5 ** field.leaf_level[met].astype(np.float64)
+    return np.column_stack((lattice_position(field.leaf_key[met]), size))
 
 
 class FieldSource:

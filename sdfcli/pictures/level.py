@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from sdfcli.backend import Backend
 from sdfcli.errors import InputError, UsageError
-from sdfcli.extract.sources import no_surface
-from sdfcli.field.field import Field, lattice_position
+from sdfcli.extract.sources import leaves_at
+from sdfcli.field.field import Field
 from sdfcli.field.stated_error import StatedError, is_unsigned
 
 
@@ -40,26 +40,16 @@ def shown_level(field: Field, iso: float | None, skin: float | None = None) -> f
     return iso
 
 
-def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.float64]:
-    """Lower corners and edges (n, 4) of leaves crossed by the level, in the unit cube.
-
-    Raises InputError if the level crosses none.
-    """
-    arrays = field._arrays_on(backend)
-    side, values = backend.xp.empty(len(field.leaf_key), np.uint8), {k: arrays[k] for k in ("leaf_corner", "value")}
-    backend.run("sdf_leaf_side", len(side), iso=np.float32(iso), side=side, around=None, **values)
-    met = np.flatnonzero(backend.to_host(side) == 2)
-    if len(met) == 0:
-        raise no_surface(field, iso)
-    size = 0.5 ** field.leaf_level[met].astype(np.float64)
-    return np.column_stack((lattice_position(field.leaf_key[met]), size))
+def box_of(backend: Backend, field: Field) -> npt.NDArray[np.float64]:
+    """Lower and upper corner (2, 3) of the surface's leaves, in the mesh's units; without a surface, the domain's."""
+    try:
+        leaves = leaves_at(backend, field, shown_level(field, None))
+        low, high = leaves[:, :3].min(axis=0), (leaves[:, :3] + leaves[:, 3:]).max(axis=0)
+    except InputError:
+        low, high = np.zeros(3), np.ones(3)
+    return np.asarray(field.domain.origin + np.stack((low, high)) * field.domain.length)
 
 
 def middle_of(backend: Backend, field: Field) -> npt.NDArray[np.float64]:
     """Centre (3,) of the surface's bounding box, in the mesh's units; without a surface, the domain's centre."""
-    try:
-        leaves = leaves_at(backend, field, shown_level(field, None))
-    except InputError:
-        return np.asarray(field.domain.origin + 0.5 * field.domain.length)
-    low, high = leaves[:, :3].min(axis=0), (leaves[:, :3] + leaves[:, 3:]).max(axis=0)
-    return np.asarray(field.domain.origin + 0.5 * (low + high) * field.domain.length)
+    return np.asarray(box_of(backend, field).mean(axis=0))

@@ -22,12 +22,12 @@ TRANSPARENT = (".png", ".apng")
 """Endings of files that can have a transparent background."""
 
 
-def check_picture(path: Path, force: bool, source: Path, transparent: bool = False) -> None:
-    """Raises UsageError for another ending, for one that has no transparency if needed, for the source itself, and for
+def check_picture(path: Path, force: bool, *sources: Path, transparent: bool = False) -> None:
+    """Raises UsageError for another ending, for one that has no transparency if needed, for one of the sources, and for
     an existing file unless `force` is set."""
     check_ending(path, *FORMATS)
     check_transparent(path, transparent)
-    check_target(path, force, source)
+    check_target(path, force, *sources)
 
 
 def png(picture: npt.NDArray[np.uint8]) -> bytes:

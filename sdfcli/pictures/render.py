@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import DrawingNote, InputError, OutOfMemoryError, UsageError
-from sdfcli.extract.sources import leaf_group
+from sdfcli.extract.sources import leaf_group, leaves_at
 from sdfcli.field.field import Field
 from sdfcli.field.stated_error import StatedError, is_unsigned
 from sdfcli.mesh.load import MeshSource
 from sdfcli.mesh.mesh import Domain
-from sdfcli.pictures.level import leaves_at, shown_level, skin_of
+from sdfcli.pictures.level import shown_level, skin_of
 from sdfcli.pictures.posed import Company, Contact, PosedMesh, company_of, posed_mesh
 
 Floats = npt.NDArray[np.float64]

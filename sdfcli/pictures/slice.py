@@ -17,7 +17,7 @@ from sdfcli.field.field import Field
 from sdfcli.field.stated_error import is_unsigned
 from sdfcli.octree.causes import JUMP, JUMP_WORDS, WORDS, Cause, causes_of, required
 from sdfcli.pictures.colour import diverging, shade
-from sdfcli.pictures.level import middle_of, shown_level, skin_of
+from sdfcli.pictures.level import box_of, middle_of, shown_level, skin_of
 
 Image = npt.NDArray[np.uint8]
 Values = npt.NDArray[np.float32]
@@ -76,6 +76,7 @@ def slice_image(
     size: int = 800,
     octree: bool = False,
     why: bool = False,
+    sheet: int | None = None,
     scale: Scale | None = None,
     time: float | None = None,
     device: str = "auto",
@@ -92,6 +93,8 @@ def slice_image(
         size: pixels along the domain edge; the picture is a little larger.
         octree: whether to draw leaf borders.
         why: whether to colour leaves by cause, with a legend; for fields built with `why`. Implies `octree`.
+        sheet: plane count in one picture, 2 or more: evenly spaced over the surface's extent along the axis, row by
+            row, on one scale, in place of `at`. `size` then counts pixels along all columns.
         scale: plane and colours for a moving picture, from `scale_of`, in place of `at`. None: the source's own.
         time: time in a moving picture, in seconds, for the heading.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. The picture does not depend on it.
@@ -111,6 +114,8 @@ def slice_image(
         required(source.leaf_cause)
     backend = select_backend(device)
     try:
+        if sheet is not None:
+            return draw_sheet(backend, source, axis, sheet, size, octree, why)
         where = scale.at if scale else place_of_plane(backend, source, axis, at)
         return draw(backend, source, axis, where, size, octree, scale, time, why)
     except MemoryError as error:
@@ -157,24 +162,71 @@ def draw(
 ) -> Image:
     """Picture of a plane, with scales."""
     value, leaf = sample_plane(backend, field, axis, at, size)
-    pixel, unsigned = field.domain.length / size, is_unsigned(field)
     span = scale.span if scale else (float(value.min()), float(value.max()))
-    largest = max(map(abs, span))
-    step = nice_step(largest / LINES)
-    side: Side = Bar(span, step)
-    if why:
-        plane, side = paint_causes(required(field.leaf_cause)[leaf])
-    else:
-        plane = paint(value, largest)
-    if octree or why:
-        plane = blend(plane, cell_borders(leaf, field.leaf_level), INK)
-    if not why:
-        plane = blend(plane, contour_lines(value, step, pixel), INK)
-    plane = blend(
-        plane, surface_line(value, shown_level(field, None, scale.skin if scale else None), pixel, unsigned), (0, 0, 0)
-    )
+    (plane,), side = painted(field, [(value, leaf)], span, octree, why, scale.skin if scale else None)
     heading = f"{axis} = {at:.9g}" if time is None else f"{axis} = {at:.6g}, {time:.4g} s"
     return framed(plane, field, axis, heading, side)
+
+
+def draw_sheet(
+    backend: Backend, field: Field, axis: str, count: int, size: int, octree: bool = False, why: bool = False
+) -> Image:
+    """Picture with several planes, row by row, on one scale. size: as for `sheet_columns`.
+
+    Raises UsageError as `sheet_columns` does.
+    """
+    columns, pixels = sheet_columns(count, size)
+    places = places_of_sheet(backend, field, axis, count)
+    sampled = [sample_plane(backend, field, axis, at, pixels) for at in places]
+    span = min(float(value.min()) for value, _ in sampled), max(float(value.max()) for value, _ in sampled)
+    planes, side = painted(field, sampled, span, octree, why)
+    return tiled(planes, columns, [f"{axis} = {at:.6g}" for at in places], side)
+
+
+def sheet_columns(count: int, size: int) -> tuple[int, int]:
+    """A sheet's column count, and pixels along each plane's edge. size: pixels along all columns.
+
+    Raises UsageError for fewer than two planes, and for planes below LEAST_SIZE pixels.
+    """
+    columns = math.ceil(math.sqrt(max(count, 0)))
+    if count < 2 or size // columns < LEAST_SIZE:
+        most = (size // LEAST_SIZE) ** 2
+        raise UsageError(f"--sheet {count}: use 2 to {most} planes for --size {size}, at {LEAST_SIZE} pixels or more")
+    return columns, size // columns
+
+
+def places_of_sheet(backend: Backend, field: Field, axis: str, count: int) -> list[float]:
+    """Plane positions along the axis: centres when the surface's bounding box is cut into equal layers."""
+    low, high = box_of(backend, field)[:, "xyz".index(axis)]
+    return [float(low + (high - low) * (k + 0.5) / count) for k in range(count)]
+
+
+def painted(
+    field: Field,
+    sampled: list[tuple[Values, npt.NDArray[np.uint32]]],
+    span: tuple[float, float],
+    octree: bool,
+    why: bool,
+    skin: float | None = None,
+) -> tuple[list[Image], Side]:
+    """Pictures from `sample_plane` results, in common colours, and their scale or legend. skin: an unsigned field's
+    level; None: its own."""
+    largest = max(map(abs, span))
+    step, level, unsigned = nice_step(largest / LINES), shown_level(field, None, skin), is_unsigned(field)
+    side: Side = Bar(span, step)
+    if why:
+        causes = np.stack([required(field.leaf_cause)[leaf] for _, leaf in sampled])
+        side = Legend(tuple(np.unique(causes).tolist()))
+    planes = []
+    for k, (value, leaf) in enumerate(sampled):
+        pixel = field.domain.length / len(value)
+        plane = paint_causes(causes[k]) if why else paint(value, largest)
+        if octree or why:
+            plane = blend(plane, cell_borders(leaf, field.leaf_level), INK)
+        if not why:
+            plane = blend(plane, contour_lines(value, step, pixel), INK)
+        planes.append(blend(plane, surface_line(value, level, pixel, unsigned), (0, 0, 0)))
+    return planes, side
 
 
 def check_size(axis: str, size: int) -> None:
@@ -233,14 +285,13 @@ def paint(value: npt.NDArray[Any], largest: float) -> Image:
     return diverging(np.copysign(np.sqrt(np.abs(value) / (largest or 1.0)), value))
 
 
-def paint_causes(leaf_cause: npt.NDArray[np.uint8]) -> tuple[Image, Legend]:
-    """Colours (h, w, 3) of bytes of leaf_cause (h, w), striped where leaves lie at a jump of the sign, white for a jump
-    alone; and their legend."""
+def paint_causes(leaf_cause: npt.NDArray[np.uint8]) -> Image:
+    """Colours (h, w, 3) for leaf_cause bytes (h, w), striped where leaves lie at a sign jump, white for a jump
+    alone."""
     table = np.array([shade(*SHADES[cause]) for cause in Cause], np.uint8)
     row, column = np.indices(leaf_cause.shape)
     stripes = ((leaf_cause & JUMP) > 0) & ((row + column) % STRIPE < STRIPE / 3)
-    picture = blend(table[causes_of(leaf_cause)], 0.55 * stripes.astype(np.float32), INK)
-    return picture, Legend(tuple(np.unique(leaf_cause).tolist()))
+    return blend(table[causes_of(leaf_cause)], 0.55 * stripes.astype(np.float32), INK)
 
 
 def blend(picture: Image, cover: Values, colour: tuple[int, int, int]) -> Image:
@@ -350,7 +401,7 @@ class Legend:
         left, top = at[0], at[1] + letter // 2
         for byte, word in self._entries:
             swatch = np.full((letter, letter), byte, np.uint8)
-            canvas.paste(Pillow.fromarray(paint_causes(swatch)[0]), (left, top))
+            canvas.paste(Pillow.fromarray(paint_causes(swatch)), (left, top))
             pen.rectangle((left - 1, top - 1, left + letter, top + letter), outline=INK)
             pen.text((left + 2 * letter, top + letter / 2), word, INK, font, "lm")
             top += 2 * letter
@@ -395,6 +446,30 @@ def framed(plane: Image, field: Field, axis: str, heading: str, side: Side) -> I
     )
     pen.text((gap, top + size / 2), "xyz"[up], INK, font, "lm")
     pen.text((bar, top - gap), side.title, INK, font, "ls")
+    return np.asarray(canvas)
+
+
+def tiled(planes: list[Image], columns: int, headings: list[str], side: Side) -> Image:
+    """Planes row by row, a heading above each, and a scale or legend next to them."""
+    from PIL import Image as Pillow
+    from PIL import ImageDraw, ImageFont
+
+    size, rows = len(planes[0]), -(-len(planes) // columns)
+    letter = max(11, size * columns // 60)
+    font = ImageFont.load_default(letter)
+    gap, above = letter // 2, 2 * letter
+    across, down = max(size, width_of(font, headings)) + gap, size + above
+    bar, top = gap + columns * across + letter, above
+    width, height = side.extent(font, letter)
+    canvas = Pillow.new("RGB", (bar + width + gap, max(rows * down, top + height) + gap), "white")
+    pen = ImageDraw.Draw(canvas)
+    for k, (plane, heading) in enumerate(zip(planes, headings, strict=True)):
+        left, upper = gap + k % columns * across, k // columns * down + above
+        canvas.paste(Pillow.fromarray(plane), (left, upper))
+        pen.rectangle((left - 1, upper - 1, left + size, upper + size), outline=INK)
+        pen.text((left, upper - gap), heading, INK, font, "ls")
+    pen.text((bar, top - gap), side.title, INK, font, "ls")
+    side.draw(canvas, pen, font, (bar, top), rows * down - above, letter)
     return np.asarray(canvas)
 
 

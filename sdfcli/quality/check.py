@@ -78,8 +78,8 @@ def estimated_check(
     mesh = load_placed(source, params, backend)
     scene = Scene.of(mesh, params.sign, backend)
     turned = scene.mesh
-    near, places = turned.domain.to_unit(sample_points(turned, params.band, SAMPLES, SEED)["band"]), spots(turned)
-    confidence, choice = scene.signer.confidence(near), scene.choice
+    places = spots(turned)
+    confidence, choice = confidence_of(scene, params.band), scene.choice
     report = mesh_report(mesh.health, choice)
     found = find_sheets(MeshDistance._of(scene), *places, params.tolerance)
     lost = found.width < params.thin_limit * mesh.unit if choice.method != "none" else None
@@ -101,6 +101,12 @@ def estimated_check(
         "findings": [{"what": what, "then": then} for what, then in findings(mesh, report, choice)],
     }
     return cast(MeshCheck, facts), estimated != clean
+
+
+def confidence_of(scene: Scene, band: float = BuildParams.band) -> float | None:
+    """Share of random points in the band with a certain sign; None without signs."""
+    near = sample_points(scene.mesh, band, SAMPLES, SEED)["band"]
+    return scene.signer.confidence(scene.mesh.domain.to_unit(near))
 
 
 def mesh_report(health: Health, choice: SignChoice) -> dict[str, Any]:

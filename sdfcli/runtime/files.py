@@ -172,7 +172,8 @@ def existing_file(source: Any) -> Path:
     from sdfcli.runtime.remote import is_remote, shown
 
     if is_remote(source):
-        raise InputError(f"{shown(source)}: `sdfcli build` and `check` alone take addresses; download it first")
+        takers = "only `sdfcli build`, `samples` and `check` take addresses"
+        raise InputError(f"{shown(source)}: {takers}; download it first")
     path = Path(source)
     try:
         if path.is_file():

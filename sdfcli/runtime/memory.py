@@ -152,12 +152,13 @@ def release_frames(error: BaseException | None) -> None:
 
 
 @contextlib.contextmanager
-def memory_errors() -> Iterator[None]:
-    """Converts a build's MemoryError in the context to OutOfMemoryError, with remedies."""
+def memory_errors(
+    remedies: str = "try a larger --tolerance, a smaller --depth, or more --max-memory",
+) -> Iterator[None]:
+    """Converts a MemoryError in the context to OutOfMemoryError, with remedies; by default a build's."""
     try:
         yield
     except MemoryError as error:
-        remedies = "try a larger --tolerance, a smaller --depth, or more --max-memory"
         raise OutOfMemoryError(f"out of memory: {error}; {remedies}") from error
 
 

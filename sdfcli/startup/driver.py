@@ -13,7 +13,8 @@ from typing import Any
 
 from sdfcli.startup import PLAIN
 
-USERS = {"build", "sequence", "extract", "render", "slice", "check", "collide", "flow", "verify", "bench", "doctor"}
+USERS = {"build", "samples", "sequence", "extract", "render", "slice", "check", "collide", "flow", "verify"}
+USERS |= {"bench", "doctor"}
 """Commands that use a GPU if one exists. Not `query`, which samples fields on the CPU."""
 
 

@@ -641,7 +641,7 @@ def test_a_field_that_has_appeared_meanwhile(tmp_path: Path, monkeypatch: pytest
 def test_the_fields_of_a_folder_need_a_folder(scans: Path, tmp_path: Path) -> None:
     done = run(scans, "-o", tmp_path / "fields.h5")
     assert (done.returncode, (tmp_path / "fields.h5").exists()) == (2, False)
-    assert "fields.h5: the fields of a folder, or of several meshes, need a folder; end its name with /" in done.stderr
+    assert "fields.h5: the outputs of a folder, or of several meshes, need a folder; end its name with /" in done.stderr
 
 
 @pytest.mark.parametrize(

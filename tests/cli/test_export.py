@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import trimesh
 from typer.testing import CliRunner, Result
 
 import sdfcli
@@ -17,7 +17,7 @@ import sdfcli.cli.export
 import shapes
 from commands import reports
 from sdfcli.cli.app import app
-from sdfcli.errors import DeviceError, InputError
+from sdfcli.errors import DeviceError
 from sdfcli.export import FORMATS, Format
 from sdfcli.export.lattice import make_lattice, values
 from sdfcli.export.vdb import _openvdb
@@ -68,7 +68,7 @@ def test_a_format_is_a_line_of_the_table(file: Path, tmp_path: Path, monkeypatch
     assert facts[0]["shape"] == facts[1]["shape"]
     assert (tmp_path / "a.vti").read_bytes() == (tmp_path / "a.grid").read_bytes()
     assert report(file, tmp_path / "a.tree")["leaves"] == report(file, tmp_path / "a.vtkhdf")["leaves"]
-    for words in (["a.tree", "--resolution", 9], ["a.grid", "--dtype", "float16"], ["a.grid", "--samples", 9]):
+    for words in (["a.tree", "--resolution", 9], ["a.grid", "--dtype", "float16"]):
         assert invoke(file, tmp_path / str(words[0]), *words[1:], "--force").exit_code == 2
     assert ".grid, .tree" in invoke(file, tmp_path / "a.none").stderr
 
@@ -279,55 +279,86 @@ def test_what_does_not_fit_into_memory(ending: str, request: pytest.FixtureReque
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("normalized", [False, True])
-def test_samples(normalized: bool, field: sdfcli.Field, file: Path, tmp_path: Path) -> None:
-    count = 20_001
-    told = report(file, tmp_path / "s.npz", "--samples", count, *(["--normalized"] if normalized else []))
-    with np.load(tmp_path / "s.npz") as read:
-        positive, negative, offset, scale = (read[name] for name in ("pos", "neg", "offset", "scale"))
-    assert positive.dtype == negative.dtype == np.float32
-    assert positive.shape == (told["pos"], 4)
-    assert negative.shape == (told["neg"], 4)
-    assert len(positive) + len(negative) == count
-    assert positive[:, 3].min() >= 0 > negative[:, 3].max()
-    rows = np.concatenate((positive, negative)).astype(np.float64)
-    surface = sdfcli.isosurface(field).vertices
-    assert np.linalg.norm((surface + offset) * scale, axis=1).max() == pytest.approx(1 / 1.03)
-    where, distance = rows[:, :3], rows[:, 3]
-    if normalized:
-        where, distance = where / scale - offset, distance / scale
-    close(field, where, distance, 1e-5)
+def test_samples_come_from_the_mesh(file: Path, tmp_path: Path) -> None:
+    result = invoke(file, tmp_path / "s.npz", "--samples", 10)
+    assert result.exit_code == 2
+    assert "sdfcli samples MESH" in result.stderr
 
 
-def test_where_samples_lie(tmp_path: Path) -> None:
-    """Beside a ball's surface, distances are nearly the noise along the normal, of which the distribution is known."""
-    ball = sdfcli.build(shapes.moved(shapes.icosphere(4), 3.0), tolerance=2e-3, device="cpu")
-    report(ball.save(tmp_path / "ball.h5"), tmp_path / "s.npz", "--samples", 40_000, "--normalized")
-    with np.load(tmp_path / "s.npz") as read:
-        found = np.abs(np.concatenate((read["pos"], read["neg"]))[:, 3])
-        scale = float(read["scale"])
-    points = ball.domain.origin + ball.domain.length * np.random.default_rng(1).random((20_000, 3))
-    uniform = np.abs(ball.sample(points)) * scale
-    for limit in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2):
-        near = sum(0.47 * math.erf(limit / (2 * variance) ** 0.5) for variance in (0.0025, 0.00025))
-        assert (found < limit).mean() == pytest.approx(near + 0.06 * (uniform < limit).mean(), abs=0.012)
-
-
-def test_samples_repeat(file: Path, tmp_path: Path) -> None:
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        report(file, tmp_path / f"{name}.npz", "--samples", 1000, "--seed", seed)
-    first, again, other = ((tmp_path / f"{name}.npz").read_bytes() for name in "abc")
-    assert first == again != other
-
-
-def test_unsigned_fields_have_no_samples(tmp_path: Path) -> None:
+def test_an_unsigned_grid(tmp_path: Path) -> None:
     sheet = shapes.sheet(np.random.default_rng(4), 4)
     source = sdfcli.build(sheet, sign="none", tolerance=2e-2, device="cpu").save(tmp_path / "sheet.h5")
-    result = invoke(source, tmp_path / "s.npz", "--samples", 10)
-    assert result.exit_code == InputError.exit_code
-    assert "no signs" in result.stderr
-    report(source, tmp_path / "s.raw", "--resolution", 5)
-    assert json.loads((tmp_path / "s.raw.json").read_text())["sign"] == "none"
+    trimesh.Trimesh(*sheet, process=False).export(tmp_path / "sheet.ply")
+    for given in (source, tmp_path / "sheet.ply"):
+        result = invoke(given, tmp_path / "s.raw", "--resolution", 5, "--force")
+        assert result.exit_code == 0
+        assert ("without signs" in result.stderr) == (given != source)
+        assert json.loads((tmp_path / "s.raw.json").read_text())["sign"] == "none"
+
+
+@pytest.mark.parametrize("ending", ["npz", "vti", "raw"])
+def test_a_grid_of_a_mesh_is_exact(ending: str, tmp_path: Path) -> None:
+    vertices, faces = shapes.star(np.random.default_rng(5), 2)
+    mesh = trimesh.Trimesh(vertices * [1.0, 0.6, 1.4] + [0.5, 1.0, 3.0], faces, process=False)
+    mesh.export(tmp_path / "star.ply")
+    told = report(tmp_path / "star.ply", "-o", tmp_path / f"a.{ending}", "--resolution", 13)
+    index = np.indices(told["shape"]).reshape(3, -1).T
+    points = np.array(told["origin"]) + told["spacing"] * index
+    exact = sdfcli.MeshDistance(tmp_path / "star.ply", device="cpu").signed_distance(points)
+    assert (exact < 0).any()
+    if ending == "npz":
+        found = np.load(tmp_path / "a.npz")["distance"].ravel()
+    else:
+        data = (tmp_path / f"a.{ending}").read_bytes()
+        mark = b'encoding="raw">\n   _'
+        start = data.index(mark) + len(mark) + 8 if ending == "vti" else 0
+        flat = np.frombuffer(data, "<f4", len(points), start)
+        found = flat.reshape(told["shape"][::-1]).transpose().ravel()
+    assert np.array_equal(found, exact.astype(np.float32))
+    whole = sdfcli.build(tmp_path / "star.ply", tolerance=4e-3, device="cpu").domain
+    assert told["origin"] == whole.origin.tolist()
+    assert invoke(tmp_path / "star.ply", tmp_path / "a.vtkhdf").exit_code == 3
+
+
+def test_many_files(file: Path, tmp_path: Path) -> None:
+    for name in ("a.h5", "b.h5", "c.h5"):
+        (tmp_path / name).write_bytes(file.read_bytes() if name != "b.h5" else b"broken")
+    files = [tmp_path / name for name in ("a.h5", "b.h5", "c.h5")]
+    grids = tmp_path / "grids" / "{name}_8.raw"
+    result = invoke(*files, "-o", grids, "--resolution", 8)
+    assert result.exit_code == 3
+    assert "b.h5: not an intact field file" in result.stderr
+    assert "[3/3]" in result.stderr
+    assert sorted(path.name for path in (tmp_path / "grids").iterdir()) == [
+        f"{name}_8.raw{more}" for name in "ac" for more in ("", ".json")
+    ]
+    assert json.loads((tmp_path / "grids" / "c_8.raw.json").read_text())["file"] == "c_8.raw"
+    result = invoke(*files, "-o", grids, "--resolution", 9)  # nothing is started if a target is there
+    assert result.exit_code == 2
+    assert "[1/3]" not in result.stderr
+    told = invoke(files[0], files[2], "-o", grids, "--resolution", 9, "--force", "--json")
+    assert [Path(each["output"]).name for each in reports("export", told.stdout)] == ["a_8.raw", "c_8.raw"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["x/a.h5", "y/a.h5", "-o", "{name}.npz"], "would both be written to"),
+        (["a.h5", "b.h5", "-o", "all.npz"], "{name}"),
+        (["a.h5", "b.h5", "c.npz"], "name the output"),
+        (["a.h5"], "name the output"),
+        (["a.h5", "b.h5"], ".vtkhdf"),
+    ],
+)
+def test_outputs_that_are_not_clear(
+    words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = invoke(*words)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
 
 
 def test_nothing_is_replaced(file: Path, tmp_path: Path) -> None:
@@ -372,15 +403,11 @@ def test_the_output_by_place_or_by_option(file: Path, tmp_path: Path, monkeypatc
         (["a.npz", "--window", "0,0,0,1,1,x"], "six comma-separated numbers"),
         (["a.npz", "--window", "0,0,0,1,0,1"], "--window"),
         (["a.npz", "--window", "0,0,0,1,inf,1"], "--window"),
-        (["a.npz", "--samples", "0"], "--samples"),
-        (["a.vti", "--samples", "5"], "--samples"),
-        (["a.npz", "--samples", "5", "--resolution", "5"], "for grids"),
         (["a.vtkhdf", "--window", "0,0,0,1,1,1"], "for grids"),
-        (["a.npz", "--normalized"], "--normalized"),
         (["a.vti", "--dtype", "float16"], "--dtype"),
         (["a.raw", "--dtype", "float64"], "--dtype"),
-        ([], "name one output file"),
-        (["a.npz", "-o", "b.npz"], "name one output file"),
+        ([], "name the output"),
+        (["a.npz", "-o", "b.npz"], "2 files need a name with {name}"),
     ],
 )
 def test_errors(words: list[str], says: str, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

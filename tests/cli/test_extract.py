@@ -115,12 +115,139 @@ def test_what_people_see(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_capped_default_is_told(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sdfcli.extract.isosurface.MOST_BY_DEFAULT", 24)
+    monkeypatch.setattr("sdfcli.extract.resolution.MOST_BY_DEFAULT", 8)
     result = invoke(folder / "ball.h5", "-o", tmp_path / "a.ply")
-    assert "24 x 24 x 24 cells" in result.stdout
-    assert "24 cells along an axis" in result.stderr
+    assert "8 x 8 x 8 cells" in result.stdout
+    assert "8 cells along an axis" in result.stderr
     result = invoke(folder / "ball.h5", "-o", tmp_path / "b.ply", "--resolution", 25)
     assert result.stderr == ""
+
+
+def test_the_error_is_reported(folder: Path, tmp_path: Path) -> None:
+    shape = shapes.icosphere(4)
+    trimesh.Trimesh(*shape, process=False).export(tmp_path / "ball.ply")
+    told = report(folder / "ball.h5", "-o", tmp_path / "a.ply")
+    mesh = trimesh.load_mesh(tmp_path / "a.ply")
+    points = np.concatenate((mesh.vertices, mesh.triangles_center))
+    field, index = sdfcli.load(folder / "ball.h5"), sdfcli.MeshDistance(shape, device="cpu")
+    assert told["deviation_from"] == "field"
+    assert told["deviation"]["max"] == pytest.approx(np.abs(field.sample(points)).max(), rel=1e-3)
+    told = report(folder / "ball.h5", "-o", tmp_path / "b.ply", "--mesh", tmp_path / "ball.ply")
+    exact = np.abs(index.signed_distance(points))
+    assert told["deviation_from"] == "mesh"
+    assert told["deviation"]["max"] == pytest.approx(exact.max(), rel=1e-3)
+    assert told["deviation"]["rms"] == pytest.approx(np.sqrt(np.mean(exact**2)), rel=1e-3)
+    result = invoke(folder / "ball.h5", "-o", tmp_path / "c.ply", "--mesh", tmp_path / "ball.ply")
+    assert "of the diagonal) at most; rms" in result.stdout
+    assert "), from the mesh" in result.stdout
+    assert "not the mesh" in result.stderr  # a .ply file has single precision
+    assert "deviation" not in report(folder / "ball.npy", "-o", tmp_path / "d.ply")
+
+
+def test_closed_holes_are_told(tmp_path: Path) -> None:
+    vertices, faces = shapes.icosphere(3)
+    mesh = trimesh.Trimesh(vertices, faces[20:], process=False)
+    mesh.export(tmp_path / "open.off")
+    sdfcli.build(tmp_path / "open.off", tolerance=5e-3, device="cpu").save(tmp_path / "open.h5")
+    result = invoke(tmp_path / "open.h5", "-o", tmp_path / "a.ply", "--mesh", tmp_path / "open.off")
+    assert result.exit_code == 0
+    assert "holes are closed" in result.stderr
+
+
+@pytest.mark.parametrize("ending", ["npz", "vti"])
+def test_volumes_with_a_place(ending: str, folder: Path, tmp_path: Path) -> None:
+    grid, window = tmp_path / f"grid.{ending}", "-1.2,-1.3,-1.1,1.3,1.2,1.4"
+    field = sdfcli.load(folder / "ball.h5")
+    export = ["export", folder / "ball.h5", grid, "--resolution", 60, "--window", window]
+    assert CliRunner().invoke(app, list(map(str, export))).exit_code == 0
+    told = report(grid, "-o", tmp_path / "a.ply")
+    assert told["closed"] is True
+    assert told["cells"] == [59, 59, 59]
+    mesh = trimesh.load_mesh(tmp_path / "a.ply")
+    assert mesh.is_watertight
+    assert mesh.volume > 0
+    assert np.abs(field.sample(mesh.vertices)).max() < 3e-3
+    assert np.linalg.norm(mesh.vertices, axis=1) == pytest.approx(1, abs=1e-2)
+    for words in (["--spacing", 1], ["--resolution", 9], ["--mesh", folder / "ball.h5"]):
+        result = invoke(grid, "-o", tmp_path / "b.ply", *words)
+        assert result.exit_code == 2
+        assert words[0] in result.stderr
+        assert not (tmp_path / "b.ply").exists()
+
+
+@pytest.mark.parametrize("mode", ["text", "inline", "raw", "base64"])
+@pytest.mark.parametrize("kind", [np.float64, np.int16])
+def test_images_of_vtk(mode: str, kind: Any, tmp_path: Path) -> None:
+    vtk = pytest.importorskip("vtk")
+    numpy_support = pytest.importorskip("vtk.util.numpy_support")
+    k, j, i = np.meshgrid(*[np.arange(n) for n in (24, 22, 20)], indexing="ij")
+    values = (100 * (np.sqrt((i - 9.0) ** 2 + (j - 10) ** 2 + (k - 11) ** 2) - 6)).astype(kind)
+    image = vtk.vtkImageData()
+    image.SetExtent(3, 22, 1, 22, 2, 25)
+    image.SetOrigin(5, 6, 7)
+    image.SetSpacing(0.5, 0.25, 2)
+    array = numpy_support.numpy_to_vtk(values.ravel())
+    array.SetName("density")
+    image.GetPointData().SetScalars(array)
+    writer = vtk.vtkXMLImageDataWriter()
+    writer.SetFileName(str(tmp_path / "image.vti"))
+    writer.SetInputData(image)
+    writer.SetDataMode({"text": 0, "inline": 1}.get(mode, 2))
+    writer.SetEncodeAppendedData(mode == "base64")
+    writer.SetCompressor(None if mode == "raw" else vtk.vtkZLibDataCompressor())
+    assert writer.Write() == 1
+    surface = sdfcli.isosurface(tmp_path / "image.vti", device="cpu")
+    expected = sdfcli.isosurface(np.ascontiguousarray(values.transpose()), spacing=(0.5, 0.25, 2), device="cpu")
+    assert np.array_equal(surface.faces, expected.faces)
+    np.testing.assert_allclose(surface.vertices, expected.vertices + np.array([5, 6, 7]) + [1.5, 0.25, 4], rtol=1e-12)
+
+
+def test_images_that_do_not_fit(tmp_path: Path) -> None:
+    good = (
+        '<VTKFile type="ImageData" byte_order="LittleEndian"><ImageData WholeExtent="0 1 0 1 0 1" Origin="0 0 0" '
+        'Spacing="1 1 1"><Piece Extent="0 1 0 1 0 1"><PointData Scalars="d"><DataArray type="Float32" Name="d" '
+        'format="ascii">-1 1 1 1 1 1 1 1</DataArray></PointData></Piece></ImageData></VTKFile>'
+    )
+    path = tmp_path / "a.vti"
+    path.write_text(good)
+    assert len(sdfcli.isosurface(path, device="cpu").faces) == 1
+    for old, new, says in (
+        ("-1 1 ", "-1 ", "7 values for 2 x 2 x 2 points"),
+        ('Spacing="1 1 1"', 'Spacing="1 1"', "Spacing must be 3 numbers"),
+        ('Spacing="1 1 1"', 'Spacing="1 nan 1"', "Spacing must be 3 numbers"),
+        ('Spacing="1 1 1"', 'Spacing="1 0 1"', "above 0"),
+        ('Origin="0 0 0"', 'Origin="0 0 0" Direction="0 1 0 1 0 0 0 0 1"', "axes are turned"),
+        ('Name="d"', 'Name="e"', "no scalars"),
+        ('Piece Extent="0 1 0', 'Piece Extent="0 -1 0', "impossible extent"),
+        ('Piece Extent="0 1 0', 'Piece Extent="0 1.5 0', "impossible extent"),
+        ('type="ImageData"', 'type="PolyData"', "ImageData"),
+        ("</Piece>", '</Piece><Piece Extent="0 1 0 1 0 1"/>', "one piece"),
+        ("</VTKFile>", "", "XML"),
+    ):
+        assert old in good
+        path.write_text(good.replace(old, new))
+        with pytest.raises((InputError, UsageError), match=says):
+            sdfcli.isosurface(path, device="cpu")
+
+
+def test_archives_that_do_not_fit(tmp_path: Path) -> None:
+    path, values = tmp_path / "a.npz", np.full((3, 3, 3), 1.0)
+    values[1, 1, 1] = -1
+    np.savez(path, distance=values)
+    assert sdfcli.isosurface(path, device="cpu").vertices.mean(axis=0) == pytest.approx(1)
+    for arrays, says in (
+        ({"values": values}, "no array `distance`"),
+        ({"distance": values, "origin": np.array([np.nan, 0, 0])}, "origin"),
+        ({"distance": values, "spacing": np.array([1.0, 2.0])}, "spacing"),
+        ({"distance": values, "spacing": np.array("a")}, "spacing"),
+        ({"distance": np.array([{}], object)}, "cannot be read as a volume"),
+    ):
+        np.savez(path, **arrays)
+        with pytest.raises(InputError, match=says):
+            sdfcli.isosurface(path, device="cpu")
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(InputError, match="cannot be read as a volume"):
+        sdfcli.isosurface(path, device="cpu")
 
 
 @pytest.mark.parametrize(

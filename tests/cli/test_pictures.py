@@ -147,6 +147,42 @@ def test_slice_of_causes(tmp_path: Path) -> None:
         assert np.array_equal(Image.open(tmp_path / "a.png"), expected)
 
 
+def test_a_sheet(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "a.png"
+    result = invoke("slice", folder / "ball.h5", "-o", target, "--sheet", 4, "--size", 200, "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    picture = np.asarray(Image.open(target))
+    assert picture.shape == (told["height"], told["width"], 3)
+    assert told["planes"] == pytest.approx([-0.75, -0.25, 0.25, 0.75], abs=0.05)
+    assert np.array_equal(picture, sdfcli.slice_image(folder / "ball.h5", sheet=4, size=200, device="cpu"))
+    for words in (["--at", "0"], ["--frames", ":"]):
+        result = invoke("slice", folder / "ball.h5", "-o", tmp_path / "b.png", "--sheet", 4, *words)
+        assert result.exit_code == 2
+        assert "--sheet" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["render", "slice"])
+def test_many_fields(command: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.h5", "c.h5"):
+        Path(name).write_bytes((folder / "ball.h5").read_bytes())
+    Path("b.h5").write_text("broken")
+    size = "64x64" if command == "render" else "64"
+    result = invoke(command, "a.h5", "b.h5", "c.h5", "-o", "out/{name}_1.png", "--size", size)
+    assert result.exit_code == 3
+    assert "b.h5: not an intact field" in result.stderr
+    assert sorted(os.listdir("out")) == ["a_1.png", "c_1.png"]
+    assert invoke(command, "a.h5", "c.h5", "--size", size).exit_code == 0
+    assert sorted(Path().glob("*.png")) == [Path(f"{name}{'' if command == 'render' else '_z'}.png") for name in "ac"]
+    result = invoke(command, "a.h5", "c.h5", "-o", "all.png", "--size", size)
+    assert result.exit_code == 2
+    assert "{name}" in result.stderr
+    result = invoke(command, "a.h5", "c.h5", "-o", "{name}.gif", "--frames", ":", "--size", size)
+    assert result.exit_code == 2
+    assert "one sequence" in result.stderr
+
+
 @pytest.mark.parametrize(("command", "name"), [("render", "ball.png"), ("slice", "ball_z.png")])
 def test_default_names_and_replacing(
     command: str, name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

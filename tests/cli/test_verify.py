@@ -74,7 +74,7 @@ def test_a_tighter_tolerance_fails(folder: Path) -> None:
 @pytest.mark.parametrize("command", ["info", "extract", "slice", "render", "export"])
 def test_a_mesh_is_not_a_field(folder: Path, command: str) -> None:
     mesh = folder / "torus.ply"
-    code, output = invoke(command, mesh, *(["x.npz"] if command == "export" else []))
+    code, output = invoke(command, mesh, *(["x.vtkhdf"] if command == "export" else []))
     assert code == 3
     assert output == f"sdfcli: {mesh}: is a mesh, not a field; build its field: sdfcli build {mesh}\n"
 

@@ -317,12 +317,6 @@ def test_offsets_beyond_the_domain_are_cut() -> None:
     assert topology(outer).open > 0
 
 
-def test_default_resolution_is_the_finest_level() -> None:
-    field = sdfcli.build(shapes.icosphere(3), device="cpu", depth=5, tolerance=1e-3)
-    one, other = (sdfcli.isosurface(field, resolution=n, device="cpu") for n in (None, 32))
-    assert one.vertices.tobytes() == other.vertices.tobytes()
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -45,7 +45,6 @@ COMMANDS = {
     "render": "render {field} -o {out}.png",
     "slice": "slice {field} -o {out}.png",
     "export": "export {field} {out}.npz --resolution 8",
-    "export --samples": "export {field} {out}.npz --samples 100",
     "build --previous": "build {mesh} -o {out}.h5 --previous {field}",
     "build --previous of two": "build {mesh} {mesh2} -o {out} --previous {field}",
 }

@@ -17,7 +17,6 @@ import shapes
 import surfaces
 from sdfcli import params
 from sdfcli.backend import Backend, C
-from sdfcli.extract.isosurface import finest
 from sdfcli.field.field import Field
 from sdfcli.mesh.load import make_mesh
 from sdfcli.octree import sheets
@@ -54,7 +53,7 @@ def built(shape: shapes.Shape, tolerance: float, **options: Any) -> Field:
 
 def volume_held(field: Field, shape: shapes.Shape) -> float:
     """The volume of the surface at 0, as a share of the mesh's own."""
-    surface = sdfcli.isosurface(field, resolution=finest(field), device="cpu")
+    surface = sdfcli.isosurface(field, resolution=1 << int(field.leaf_level.max()), device="cpu")
     assert not surface.cut
     start = surface.faces.astype(np.int64)
     end, count = np.roll(start, -1, axis=1), len(surface.vertices)

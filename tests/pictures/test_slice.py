@@ -342,3 +342,42 @@ def test_a_scale_has_the_plane_that_is_given(ball: Field) -> None:
         slices.scale_of([ball], at=at - 1, size=INNER, device="cpu")
     with pytest.raises(InputError, match="no fields"):
         slices.scale_of([], size=INNER, device="cpu")
+
+
+# ---- Sheets ----
+
+
+def test_a_sheet_has_the_planes_row_by_row_on_one_scale(cpu: Backend, ball: Field) -> None:
+    count, size = 5, 300
+    picture = sdfcli.slice_image(ball, axis="x", sheet=count, size=size, device="cpu")
+    places = slices.places_of_sheet(cpu, ball, "x", count)
+    low, high = 10 - 2.0, 10 + 2.0
+    assert places == pytest.approx([low + (high - low) * (k + 0.5) / count for k in range(count)], abs=0.1)
+    sampled = [slices.sample_plane(cpu, ball, "x", at, size // 3) for at in places]
+    span = min(v.min() for v, _ in sampled), max(v.max() for v, _ in sampled)
+    planes, _ = slices.painted(ball, sampled, span, False, False)
+    rows, columns = set(), set()
+    for plane in planes:
+        found = [
+            (int(top), int(left))
+            for top, left in zip(*np.nonzero((picture == plane[0, 0]).all(axis=-1)), strict=True)
+            if np.array_equal(picture[top : top + len(plane), left : left + len(plane)], plane)
+        ]
+        assert found, "a plane is missing, or in other colours"
+        rows.update(top for top, _ in found)
+        columns.update(left for _, left in found)
+    assert (len(rows), len(columns)) == (2, 3)
+    assert not np.array_equal(planes[0], planes[2])
+
+
+def test_sheets_of_leaves_and_of_causes() -> None:
+    field = sdfcli.build(shapes.icosphere(3), tolerance=4e-3, device="cpu", why=True)
+    looks: list[dict[str, Any]] = [{}, {"octree": True}, {"why": True}]
+    pictures = [sdfcli.slice_image(field, sheet=4, size=200, device="cpu", **look) for look in looks]
+    assert len({picture.tobytes() for picture in pictures}) == 3
+
+
+@pytest.mark.parametrize(("count", "size"), [(0, 800), (1, 800), (5, 128), (10_000, 4096)])
+def test_sheets_that_are_too_small(count: int, size: int, ball: Field) -> None:
+    with pytest.raises(UsageError, match="--sheet"):
+        sdfcli.slice_image(ball, sheet=count, size=size, device="cpu")

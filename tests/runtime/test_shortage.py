@@ -49,7 +49,7 @@ COMMANDS = {
     "dry run": "build torus.obj --dry-run --device cpu",
     "skip existing": "build torus.obj -o torus.h5 --skip-existing --force --tolerance 3e-4 --device cpu",
     "extract": "extract torus.h5 -o new.stl --force -q --device cpu",
-    "samples": "export torus.h5 new.npz --samples 200000 --force -q",
+    "samples": "samples torus.obj -o new.npz --count 200000 --force -q --device cpu",
     "render": "render torus.h5 -o new.png --force --device cpu",
     "slice": "slice torus.h5 -o new.png --force",
     "query": "query torus.obj torus.obj -o new.npy --force --device cpu",

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from sdfcli.apps.flow.run import MACH, Flow, State
 from sdfcli.backend import Array, C
+from sdfcli.extract.sources import leaves_at
 from sdfcli.field.field import Field
 from sdfcli.mesh.mesh import Domain
 from sdfcli.pictures.colour import diverging
-from sdfcli.pictures.level import leaves_at
 from sdfcli.pictures.render import DEFAULT_VIEW, aim, check_size, draw, shot_at, trace, view_axes
 
 RADIUS = 0.5

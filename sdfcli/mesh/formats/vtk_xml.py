@@ -1,4 +1,4 @@
-"""Strict reader for surfaces in VTK's XML files, .vtp and .vtu, in every encoding except LZ4.
+"""Strict reader for surfaces and images in VTK's XML files, .vtp, .vtu and .vti, in every encoding except LZ4.
 
 VTK's reader (9.7) takes 590 MB to install, aborts on damaged block sizes, and returns no faces, without an error, where
 a count is damaged. meshio (5.3.5) has no reader for .vtp.
@@ -50,7 +50,9 @@ DUPLICATE_CELL, REFINED_CELL, HIDDEN_CELL, HIDDEN_POINT = 1, 8, 32, 2
 GHOST_CELLS = DUPLICATE_CELL | REFINED_CELL | HIDDEN_CELL
 """Bits in vtkGhostType arrays for cells and points that VTK's surface filters skip."""
 BYTES_PER_VALUE = 64
-"""Minimum working bytes per array value, for any type: corners become 64-bit triangles."""
+"""Minimum working bytes per array value in a mesh, for any type: corners become 64-bit triangles."""
+BYTES_PER_SAMPLE = 8
+"""Minimum working bytes per value in an image."""
 ASK_FROM = 1 << 24
 """Minimum working bytes for a check against free memory."""
 
@@ -66,6 +68,7 @@ class _Encoding:
     size           file size in bytes.
     taken          bytes used by arrays so far.
     needed         working bytes for values since the last memory check, which is slow.
+    each           working bytes per value.
     """
 
     order: str
@@ -76,12 +79,13 @@ class _Encoding:
     size: int
     taken: int = 0
     needed: int = 0
+    each: int = BYTES_PER_VALUE
 
     def take(self, packed: int, values: int) -> None:
         """Counts an array's bytes and values. Raises InputError if arrays overlap, having used more bytes than the file
         has; OutOfMemoryError."""
         self.taken += packed
-        self.needed += values * BYTES_PER_VALUE
+        self.needed += values * self.each
         if self.taken > self.size:
             raise InputError("lies where other arrays lie, too")
         if self.needed > ASK_FROM:
@@ -138,6 +142,49 @@ def read_vtk(path: Path) -> tuple[Floats, Ints]:
         if each:
             note(path, each)
     return np.concatenate(vertices), np.concatenate(triangles)
+
+
+def read_image(path: Path) -> tuple[Values, Floats, Floats]:
+    """Scalars (nx, ny, nz) of a .vti file, with spacing (3,) and origin (3,): value [i, j, k] lies at origin + spacing
+    x (i, j, k).
+
+    Raises InputError for a file without point scalars, with several pieces, or with turned axes.
+    """
+    root, encoding = _parsed(path.read_bytes(), "ImageData")
+    encoding.each = BYTES_PER_SAMPLE
+    image = root.find("./ImageData")
+    pieces = root.findall("./ImageData/Piece")
+    if image is None or len(pieces) != 1:
+        raise InputError(f"an image of one piece is needed, not of {len(pieces)}")
+    if not np.array_equal(_reals(image, "Direction", "1 0 0 0 1 0 0 0 1"), np.eye(3).ravel()):
+        raise InputError("the image's axes are turned; resample it along x, y, z")
+    extent = _reals(pieces[0], "Extent", image.get("WholeExtent", ""), 6)
+    first, shape = extent[::2], extent[1::2] - extent[::2] + 1
+    if (shape < 1).any() or (extent % 1).any():
+        raise InputError(f"impossible extent {' '.join(f'{x:g}' for x in extent)}")
+    data = pieces[0].find("./PointData")
+    arrays = [] if data is None else data.findall("DataArray")
+    name = None if data is None else data.get("Scalars")
+    named = [array for array in arrays if name in (None, array.get("Name"))]
+    if not named:
+        raise InputError("no scalars at its points")
+    values = _array(named[0], encoding)
+    if len(values) != shape.prod():
+        raise InputError(f"{len(values):,} values for {' x '.join(f'{n:.0f}' for n in shape)} points")
+    spacing, origin = _reals(image, "Spacing", "1 1 1"), _reals(image, "Origin", "0 0 0")
+    return values.reshape([int(n) for n in shape[::-1]]).transpose(), spacing, origin + spacing * first
+
+
+def _reals(element: ElementTree.Element, name: str, default: str, count: int | None = None) -> Floats:
+    """Numbers in an element's attribute, as many as in the default, or `count`."""
+    words, count = element.get(name, default).split(), count or len(default.split())
+    try:
+        numbers = np.array([float(word) for word in words])
+    except ValueError:
+        numbers = np.empty(0)
+    if len(numbers) != count or not np.isfinite(numbers).all():
+        raise InputError(f"{name} must be {count} numbers, not {' '.join(words)[:40]!a}")
+    return numbers
 
 
 def _parsed(data: bytes, kind: str) -> tuple[ElementTree.Element, _Encoding]:
@@ -342,8 +389,9 @@ def _content(data: memoryview, encoding: _Encoding, item: int) -> bytes | memory
         raise InputError("the data end before the array")
     if encoding.unpack is None:
         size = int(np.frombuffer(data, kind, 1)[0])
+        content = _part(data, kind.itemsize, size)
         encoding.take(kind.itemsize + size, size // item)
-        return _part(data, kind.itemsize, size)
+        return content
     blocks = int(np.frombuffer(data, kind, 1)[0])
     if blocks == 0:
         return b""

@@ -1,0 +1,108 @@
+"""Training samples of one mesh into a file, unless they exist there."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdfcli.backend import Backend, select_backend
+from sdfcli.backend.select import first_device
+from sdfcli.batch.messages import Outcome, Settings
+from sdfcli.errors import InputError, UsageError
+from sdfcli.export.samples import Samples, draw
+from sdfcli.mesh.load import load_mesh
+from sdfcli.mesh.mesh import Mesh
+from sdfcli.params import SampleParams
+from sdfcli.quality.check import confidence_of, verdict
+from sdfcli.query.mesh_distance import MeshDistance
+from sdfcli.runtime.memory import memory_errors
+from sdfcli.scene import Scene
+
+FAULTS = OSError, ValueError, TypeError, KeyError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error
+"""Exceptions from reading a file that is damaged, or not one of samples."""
+
+
+@memory_errors("try a smaller --count, or fewer --jobs")
+def sample_into(
+    mesh: str, target: Path, settings: Settings, params: SampleParams, progress: Callable[[str], None]
+) -> Outcome:
+    """Draws a mesh's samples into a file, or finds them there.
+
+    Raises the errors of `samples` and `Samples.save`, and UsageError if the file holds other samples.
+    """
+    start = time.perf_counter()
+    progress("loading and checking the mesh")
+    backend = select_backend(first_device(settings.device), settings.threads)
+    given = load_mesh(mesh, backend)
+    known = {"input": mesh, "output": str(target), "exit_code": 0, "triangles": len(given.faces), "notes": given.notes}
+    wanted = {"mesh_sha256": given.sha256, "parameters": json.loads(json.dumps(asdict(params)))}
+    if settings.skip_existing and os.path.exists(target):
+        progress("comparing with the samples that are there")
+        found = _facts(target, wanted)
+        if found is not None:
+            return {**known, "status": "skipped", **found, "bytes": target.stat().st_size}
+        if not settings.force:
+            raise UsageError(
+                f"{target}: exists, and is damaged or has samples of another mesh or with other parameters; "
+                "use --force to replace it"
+            )
+    loaded = time.perf_counter()
+    progress("sampling")
+    facts, samples = _sampled(mesh, given, params, backend)
+    sampled = time.perf_counter()
+    progress("writing")
+    try:
+        samples.save(target, settings.force, mesh_sha256=given.sha256, facts=facts)
+    except UsageError:
+        if not settings.skip_existing or _facts(target, wanted) is None:  # else another process has written it
+            raise
+        return {**known, "status": "skipped", **facts, "bytes": target.stat().st_size}
+    ends = {"load": loaded - start, "sample": sampled - loaded, "write": time.perf_counter() - sampled}
+    seconds = {name: round(value, 4) for name, value in [*ends.items(), ("total", time.perf_counter() - start)]}
+    size = target.stat().st_size
+    return {**known, "status": "ok", **facts, "bytes": size, "device": backend.name, "seconds": seconds}
+
+
+def _sampled(name: str, mesh: Mesh, params: SampleParams, backend: Backend) -> tuple[dict[str, Any], Samples]:
+    """A mesh's samples, and facts about them."""
+    scene = Scene.of(mesh, params.sign, backend)
+    try:
+        samples = draw(MeshDistance._of(scene), params)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+    confidence, inside = confidence_of(scene), int(samples.inside.sum())
+    facts = {
+        "verdict": verdict(mesh.health, scene.choice, confidence, None),
+        "sign": scene.choice.method,
+        "sign_reason": scene.choice.reason,
+        "sign_confidence": confidence,
+        "pos": len(samples.points) - inside,
+        "neg": inside,
+        "surface": len(samples.surface),
+        "scale": samples.scale,
+        "offset": samples.offset.tolist(),
+    }
+    return facts, samples
+
+
+def _facts(path: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
+    """The facts in an intact file of samples with the wanted mesh and parameters; None for any other file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if archive.testzip() is not None:
+                return None
+        with np.load(path, allow_pickle=False) as arrays:
+            info = json.loads(str(arrays["info"]))
+        same = all(info[name] == value for name, value in wanted.items())
+        return dict(info["facts"]) if same else None
+    except FAULTS:
+        return None
