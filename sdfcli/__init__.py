@@ -4,8 +4,24 @@ from __future__ import annotations
 
 try:
     from sdfcli._version import __version__  # written by the build
-except ImportError:
-    __version__ = "0.1.0"  # source tree; equals fallback_version in pyproject.toml
+except ImportError:  # source tree
+    __version__ = "0.1.0"  # equals fallback_version in pyproject.toml
+
+    def _installed() -> list[str]:
+        """The installed package's folder, if Python was started in the source tree, which has no compiled kernels."""
+        import os
+        import sys
+
+        first, *others = [os.path.realpath(folder) for folder in sys.path] or [""]
+        tree = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+        if first != tree or "SDFCLI_KERNEL_LIBRARY" in os.environ:
+            return []
+        found = [os.path.join(folder, "sdfcli") for folder in others]
+        return [folder for folder in found if os.path.exists(os.path.join(folder, "_version.py"))][:1]
+
+    if _installed():
+        __path__ = _installed()
+        from sdfcli._version import __version__
 
 __all__ = [
     "Field",

@@ -129,9 +129,11 @@ class BuildParams:
         for name in ("tolerance", "band"):
             value = getattr(self, name)
             if not (math.isfinite(value) and 0 < value < 1):
-                raise UsageError(f"--{name} {value}: use a fraction of the diagonal between 0 and 1")
+                raise UsageError(f"--{name} {value}: use a fraction of the diagonal, or of --unit, between 0 and 1")
         if self.thin is not None and not (self.thin == 0 or LEAST_THIN <= self.thin < 1):
-            raise UsageError(f"--thin {self.thin}: use a fraction of the diagonal from {LEAST_THIN:g} to 1, or 0")
+            raise UsageError(
+                f"--thin {self.thin}: use a fraction of the diagonal, or of --unit, from {LEAST_THIN:g} to 1, or 0"
+            )
         if self.unit is not None and not LENGTHS[0] < self.unit < LENGTHS[1]:
             raise UsageError(f"--unit {self.unit}: use a length between {LENGTHS[0]:g} and {LENGTHS[1]:g}")
         check_scale(self.scale, self.units)

@@ -39,8 +39,11 @@ def any_backend() -> Backend:
     """The CPU backend, or a GPU's where the CPU kernels are not compiled."""
     try:
         return select_backend("cpu")
-    except DeviceError:
-        return select_backend("cuda")
+    except DeviceError as error:
+        try:
+            return select_backend("cuda")
+        except DeviceError:
+            raise error from None
 
 
 def select_backends(device: str = "auto", threads: int | None = None) -> list[Backend]:

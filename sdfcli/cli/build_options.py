@@ -37,8 +37,7 @@ Tolerance = Annotated[float, typer.Option(help="Maximum field error, as a fracti
 Band = Annotated[
     float,
     typer.Option(
-        help="Distance from the surface, as a fraction of the diagonal, beyond which the tolerance grows with "
-        "distance.",
+        help="Distance from the surface, as a fraction of the diagonal or --unit, beyond which the tolerance grows.",
         rich_help_panel=ACCURACY,
     ),
 ]
@@ -46,7 +45,7 @@ Thin = Annotated[
     float | None,
     typer.Option(
         metavar="FRACTION",
-        help="Minimum thickness of resolved walls and gaps, as a fraction of the diagonal; "
+        help="Minimum thickness of resolved walls and gaps, as a fraction of the diagonal or --unit; "
         f"{THIN:g} tolerances by default, 0 for no such refinement.",
         show_default=False,
         rich_help_panel=ACCURACY,

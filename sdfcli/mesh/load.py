@@ -185,7 +185,12 @@ def _arrays_of(source: MeshSource) -> tuple[npt.ArrayLike, npt.ArrayLike] | None
         if len(source) != 2:
             raise InputError(f"mesh: a pair (vertices, faces) is needed, not a tuple of {len(source)}")
         return source
-    return (source.vertices, source.faces) if hasattr(source, "vertices") and hasattr(source, "faces") else None
+    if hasattr(source, "vertices") and hasattr(source, "faces"):
+        return source.vertices, source.faces
+    if not isinstance(source, str | PathLike):
+        scene = "; of a scene, its to_mesh()" if hasattr(source, "to_mesh") else ""
+        raise InputError(f"mesh: a path, a mesh or (vertices, faces) is needed, not {type(source).__name__}{scene}")
+    return None
 
 
 def load_placed(source: MeshSource, params: BuildParams, backend: Backend | None = None) -> Mesh:

@@ -29,7 +29,7 @@ NAMES = (
 )
 """Initials of the names in LAYOUTS, and names, in small letters, of columns and JSON keys with that meaning, as ROS's
 pose.position.x."""
-IGNORED = re.compile(r"%?(time|stamp|n?secs?|nanosecs?|t|seq|frame|id|index|name|pose).*")
+IGNORED = re.compile(r"%?(time(stamp)?|stamp|n?secs?|nanosecs?|t|seq|frame(_id)?|id|index|name|pose)_?\d*")
 """Names that say nothing about a pose, by their last part."""
 LAYOUTS = {
     3: TRANSLATION,

@@ -23,9 +23,10 @@ rounding of float32 or five printed digits."""
 def checked_poses(poses: Any) -> tuple[Floats, Floats]:
     """Poses (t, 4, 4) float64, and for each an upper bound on its length scale (t,), exact to RIGID.
 
-    poses: (t, 4, 4) or a single (4, 4). Raises InputError for other shapes, non-finite numbers, a last row other than
-    0, 0, 0, 1, reflections, and axes that are not orthogonal or not uniformly scaled: distances would not be the
-    mesh's.
+    poses: (t, 4, 4) or a single (4, 4); or translations and quaternions x, y, z, w: (t, 7), (7,).
+
+    Raises InputError for other shapes, non-finite numbers, a last row other than 0, 0, 0, 1, reflections, and axes that
+    are not orthogonal or not uniformly scaled: distances would not be the mesh's.
     """
     if is_cupy(poses):
         poses = poses.get()  # few numbers, and host arithmetic is the same everywhere
@@ -34,8 +35,10 @@ def checked_poses(poses: Any) -> tuple[Floats, Floats]:
         given = np.asarray(poses, np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"poses must be numbers, (t, 4, 4): {error}") from error
+    if given.ndim in (1, 2) and given.shape[-1] == 7:
+        given = poses_of(given.reshape(-1, 7))
     if given.shape[-2:] != (4, 4) or given.ndim not in (2, 3):
-        raise InputError(f"poses must be (t, 4, 4) or (4, 4), not {given.shape}")
+        raise InputError(f"poses must be (t, 4, 4), (4, 4) or (t, 7), not {given.shape}")
     given = np.ascontiguousarray(given.reshape(-1, 4, 4))
     if len(wrong := np.flatnonzero(~np.isfinite(given).all(axis=(1, 2)))):
         raise InputError(f"pose {wrong[0]}: a number is not finite")
@@ -88,7 +91,9 @@ def load_poses(path: str | Path) -> Floats:
     pass.
     """
     file = existing_file(path)
-    kind, read = READERS.get(file.suffix.lower(), ("a .npy file of poses (t, 4, 4)", _npy))
+    if file.suffix.lower() not in READERS:
+        raise InputError(f"{file}: poses are read from {', '.join(READERS)}")
+    kind, read = READERS[file.suffix.lower()]
     try:
         poses = checked_poses(read(file))[0]
     except Exception as error:  # NumPy's header parser raises exceptions from several modules
@@ -107,7 +112,8 @@ def _npy(file: Path) -> Floats:
 
 
 READERS: dict[str, tuple[str, Callable[[Path], Floats]]] = {
+    ".npy": ("a .npy file of poses (t, 4, 4)", _npy),
     ".json": ("JSON with poses", read_json),
     **dict.fromkeys(TABLES, ("a table of poses", read_table)),
 }
-"""What a file holds, and its reader, by ending; others are .npy."""
+"""A file's content, and its reader, by ending."""

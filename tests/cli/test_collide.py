@@ -225,7 +225,7 @@ def damaged(name: str) -> None:
         ("header", "cannot be read as a .npy file of poses"),
         ("huge", "cannot be read as a .npy file of poses"),
         ("none", "holds no poses"),
-        ("34", "must be (t, 4, 4) or (4, 4), not (5, 3, 4)"),
+        ("34", "must be (t, 4, 4), (4, 4) or (t, 7), not (5, 3, 4)"),
         ("5", "not (1, 5, 4, 4)"),
         ("transposed", "pose 0: the last row must be 0, 0, 0, 1; are the matrices transposed?"),
         ("nan", "pose 3: a number is not finite"),

@@ -8,11 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import trimesh
 
 import sdfcli
 import shapes
+from sdfcli.errors import InputError
 from sdfcli.mesh import load, mesh
-from sdfcli.mesh.load import make_mesh
+from sdfcli.mesh.load import load_mesh, make_mesh
 from sdfcli.mesh.mesh import Mesh
 
 SMALL: dict[str, Any] = {"device": "cpu", "depth": 3, "tolerance": 0.05}
@@ -64,3 +66,12 @@ def test_arrays_change_while_they_are_hashed(monkeypatch: pytest.MonkeyPatch, ch
     finally:
         free.set()
     assert field.info["mesh"]["sha256"] == expected
+
+
+def test_a_scene_is_told_from_a_mesh() -> None:
+    scene = trimesh.Scene(trimesh.creation.box())
+    with pytest.raises(InputError, match=r"not Scene; of a scene, its to_mesh\(\)"):
+        load_mesh(scene)
+    with pytest.raises(InputError, match=r"needed, not int$"):
+        load_mesh(3)  # type: ignore[arg-type]
+    assert len(load_mesh(scene.to_mesh()).faces) == 12

@@ -52,11 +52,11 @@ def test_what_poses_may_be() -> None:
 
 
 REFUSED = {
-    r"poses must be \(t, 4, 4\) or \(4, 4\), not \(4, 3\)": np.eye(4)[:, :3],
-    r"poses must be \(t, 4, 4\) or \(4, 4\), not \(2, 2, 4, 4\)": np.tile(np.eye(4), (2, 2, 1, 1)),
-    r"poses must be \(t, 4, 4\) or \(4, 4\), not \(3, 4\)": np.eye(4)[:3],
-    r"poses must be \(t, 4, 4\) or \(4, 4\), not \(16,\)": np.eye(4).ravel(),
-    r"poses must be \(t, 4, 4\) or \(4, 4\), not \(\)": 3.0,
+    r"poses must be \(t, 4, 4\), \(4, 4\) or \(t, 7\), not \(4, 3\)": np.eye(4)[:, :3],
+    r"poses must be \(t, 4, 4\), \(4, 4\) or \(t, 7\), not \(2, 2, 4, 4\)": np.tile(np.eye(4), (2, 2, 1, 1)),
+    r"poses must be \(t, 4, 4\), \(4, 4\) or \(t, 7\), not \(3, 4\)": np.eye(4)[:3],
+    r"poses must be \(t, 4, 4\), \(4, 4\) or \(t, 7\), not \(16,\)": np.eye(4).ravel(),
+    r"poses must be \(t, 4, 4\), \(4, 4\) or \(t, 7\), not \(\)": 3.0,
     "poses must be numbers": "here",
     "poses must be numbers, .*inhomogeneous": [[1, 2], [3]],
     "poses must be numbers, .*dict": {},
@@ -305,3 +305,23 @@ def test_tables_that_are_refused(name: str, content: str | bytes, says: str, tmp
     assert str(error.value).startswith(f"{path}: ")
     assert says in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["theta", "tilt", "tool_yaw", "pose_roll", "rot.tx", "timeout", "theta_x"])
+def test_columns_that_may_turn_a_pose_are_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "poses.csv"
+    path.write_text(f"x,y,z,{name}\n1,2,3,90\n")
+    with pytest.raises(InputError, match="which numbers are a pose"):
+        load_poses(path)
+
+
+def test_other_endings_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "poses.yaml").write_text("x: 1")
+    with pytest.raises(InputError, match=r"poses are read from \.npy, \.json, \.csv"):
+        load_poses(tmp_path / "poses.yaml")
+
+
+def test_quaternions_in_arrays() -> None:
+    turned = checked_poses([1, 2, 3, 0, 0, 1, 0])[0]
+    assert turned.tolist() == [[[-1, 0, 0, 1], [0, -1, 0, 2], [0, 0, 1, 3], [0, 0, 0, 1]]]
+    assert checked_poses(np.tile([0, 0, 0, 0, 0, 0, 1.0], (5, 1)))[0].shape == (5, 4, 4)

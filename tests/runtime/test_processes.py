@@ -164,3 +164,15 @@ def test_kernels_are_not_looked_for_in_the_current_folder(monkeypatch: pytest.Mo
 
 def test_a_backend_goes_where_a_pickle_goes(cpu: CpuBackend) -> None:
     assert pickle.loads(pickle.dumps(cpu)).threads == cpu.threads
+
+
+def test_python_started_in_the_source_tree_runs_the_installed_package(tmp_path: Path) -> None:
+    """Its first folder on sys.path is a tree without compiled kernels."""
+    (tmp_path / "sdfcli").mkdir()
+    shutil.copy(Path(sdfcli.__file__), tmp_path / "sdfcli")
+    script = "import sdfcli; print(sdfcli.__version__, sdfcli.__path__[0])"
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONSAFEPATH", "PYTHONPATH")}
+    words = [sys.executable, "-c", script]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    version, folder = done.stdout.split()
+    assert (version, Path(folder)) == (sdfcli.__version__, Path(sdfcli.__file__).parent)
