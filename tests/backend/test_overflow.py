@@ -249,7 +249,7 @@ def test_what_a_gpu_has_no_room_for_lies_on_the_host(gpu: CudaBackend, monkeypat
 
     with gpu.xp.cuda.using_allocator(used):
         plain = sdfcli.build(shape, device=gpu.name, **parameters)
-    most, uses = 85 * uses[0] // 100, []
+    most, excess, uses = 85 * uses[0] // 100, 15 * uses[0] // 100, []
 
     def counted(backend: CudaBackend, size: int) -> Any:
         sizes.append(size)
@@ -264,5 +264,5 @@ def test_what_a_gpu_has_no_room_for_lies_on_the_host(gpu: CudaBackend, monkeypat
     found = sdfcli.build(shape, device=gpu.name, max_memory=before + most, **parameters)
     assert found.content_sha256 == plain.content_sha256
     assert found.info == plain.info
-    assert sum(sizes) > most // 4
+    assert sum(sizes) >= excess
     assert max(uses) <= before + most
