@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.fields import FrameRange, check_choice, numbered, open_field
+from sdfcli.cli.fields import NAME, FrameRange, check_choice, numbered, open_field
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress, say
 from sdfcli.cli.records import Count, Json, Line, keyed, one_of, size
 from sdfcli.cli.wording import length_text
@@ -101,6 +101,8 @@ def extract(
 
     check_choice(frame, time, frames)
     target = output or Path(file.stem + ("_iso.ply" if frames is None else "_iso_%04d.ply"))
+    if NAME in str(target):
+        target = Path(str(target).replace(NAME, file.stem))
     check_ending(target, *ENDINGS)
     chosen = None if frames is None else FrameRange(file, frames)
     targets = [target] if chosen is None else numbered(target, chosen.numbers)
@@ -208,8 +210,9 @@ def _deviation(
             notes["mesh"] = f"{mesh}: is not the mesh that the field was built from"
         sign = opened.info.get("parameters", {}).get("sign", "auto")
         index = MeshDistance._of(Scene.of(loaded, sign, backend))
-        if opened.info.get("jump_leaves"):
-            notes["holes"] = "the mesh's holes are closed by the surface, which is far from the mesh there"
+    if opened.info.get("jump_leaves"):
+        there = "is far from the mesh there" if mesh else "distances jump there: a coarse grid has larger errors"
+        notes["holes"] = f"the surface closes the mesh's holes, and {there}"
     found = deviation(surface, opened, iso, index)
     return {"deviation": {"max": found.largest, "rms": found.rms}, "deviation_from": found.reference}
 

@@ -317,8 +317,13 @@ def contour_lines(value: Values, step: float, pixel: float) -> Values:
 
 def surface_line(value: Values, level: float, pixel: float, unsigned: bool) -> Values:
     """Pixel coverage of the surface: a line, or in an unsigned field everything below the level."""
-    skin = np.clip(0.5 + (level - value) / pixel, 0, 1) if unsigned else 0
-    return np.asarray(np.maximum(line(value - level, value, 2.0, pixel), skin), np.float32)
+    drawn = line(value - level, value, 2.0, pixel)
+    if unsigned:
+        return np.asarray(np.maximum(drawn, np.clip(0.5 + (level - value) / pixel, 0, 1)), np.float32)
+    # On interior walls, a kink of the distance, the slope vanishes as in the surface, but all values are on one side.
+    around = np.lib.stride_tricks.sliding_window_view(np.pad(value - level, 2, "edge"), (5, 5))
+    near = (around.min(axis=(2, 3)) <= 0) & (around.max(axis=(2, 3)) >= 0) | (np.abs(value - level) < 0.05 * pixel)
+    return np.where(near, drawn, 0).astype(np.float32)
 
 
 def cell_borders(leaf: npt.NDArray[np.uint32], level: npt.NDArray[np.uint8]) -> Values:

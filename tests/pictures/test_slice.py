@@ -170,6 +170,17 @@ def test_lines_where_the_slope_vanishes() -> None:
     assert np.all(slices.line(0 * touching, 0 * touching, 1.0, 1.0) == 1)
 
 
+def test_the_surface_is_where_the_sign_changes() -> None:
+    """Not on an interior wall, where the distance has a kink just below 0."""
+    x, y = np.meshgrid(np.arange(80) - 39.5, np.arange(80) - 39.5)
+    ball = (np.hypot(x, y) - 30).astype(np.float32)
+    wall = np.where(ball < 0, np.maximum(ball, -np.abs(x) - 0.01), ball).astype(np.float32)
+    drawn = slices.surface_line(wall, 0.0, 1.0, False)
+    assert np.array_equal(drawn[np.abs(ball) < 1], slices.line(wall, wall, 2.0, 1.0)[np.abs(ball) < 1])
+    assert np.all(drawn[ball < -3] == 0) and slices.line(wall, wall, 2.0, 1.0)[ball < -3].max() > 0.9
+    assert np.all(slices.surface_line(0 * wall, 0.0, 1.0, False) == 1)  # the plane lies in the surface
+
+
 def test_borders_of_leaves() -> None:
     leaf = np.zeros((32, 32), np.uint32)
     leaf[:, 16:] = 1
