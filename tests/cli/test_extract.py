@@ -151,7 +151,7 @@ def test_closed_holes_are_told(tmp_path: Path) -> None:
     sdfcli.build(tmp_path / "open.off", tolerance=5e-3, device="cpu").save(tmp_path / "open.h5")
     result = invoke(tmp_path / "open.h5", "-o", tmp_path / "a.ply", "--mesh", tmp_path / "open.off")
     assert result.exit_code == 0
-    assert "holes are closed" in result.stderr
+    assert "closes the mesh's holes" in result.stderr
 
 
 @pytest.mark.parametrize("ending", ["npz", "vti"])
