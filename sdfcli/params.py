@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -228,8 +229,15 @@ class SampleParams:
     def __post_init__(self) -> None:
         if self.sign not in SIGNS:
             raise UsageError(f"--sign {self.sign}: use {', '.join(SIGNS)}")
-        if not 1 <= self.count <= MOST_SAMPLES or self.count != int(self.count):
-            raise UsageError(f"--count {self.count}: use a whole number from 1 to {MOST_SAMPLES}")
+        for name, low, high, words in (
+            ("count", 1, MOST_SAMPLES, f"a whole number from 1 to {MOST_SAMPLES:,}"),
+            ("seed", 0, math.inf, "a whole number, 0 or more"),
+        ):
+            value = getattr(self, name)
+            whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
+            if not whole or not low <= value <= high:
+                raise UsageError(f"--{name} {value}: use {words}")
+            object.__setattr__(self, name, int(value))
         for name in ("uniform", "surface"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UsageError(f"--{name} {getattr(self, name)}: use a share of the samples, from 0 to 1")
@@ -244,8 +252,6 @@ class SampleParams:
         if not sigma or not all(0 < each < math.inf for each in sigma):
             raise UsageError("--sigma: use one or more numbers above 0, comma-separated, as in 0.05,0.0158")
         object.__setattr__(self, "sigma", sigma)
-        if self.seed < 0 or self.seed != int(self.seed):
-            raise UsageError(f"--seed {self.seed}: use a whole number, 0 or more")
 
     @classmethod
     def of(cls, **given: Unpack[SampleKeywords]) -> SampleParams:

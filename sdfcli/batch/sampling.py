@@ -52,7 +52,7 @@ def sample_into(
             return {**known, "status": "skipped", **found, "bytes": target.stat().st_size}
         if not settings.force:
             raise UsageError(
-                f"{target}: exists, and is damaged or has samples of another mesh or with other parameters; "
+                f"{target}: exists, and is not of this command, is damaged, or has another mesh or other parameters; "
                 "use --force to replace it"
             )
     loaded = time.perf_counter()

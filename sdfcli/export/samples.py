@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import select_backend
-from sdfcli.errors import InputError
+from sdfcli.errors import InputError, UsageError
 from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import SampleKeywords, SampleParams
 from sdfcli.quality.accuracy import Places, face_directions, on_surface, surface_samples
 from sdfcli.query.mesh_distance import MeshDistance
-from sdfcli.runtime.files import written_whole
+from sdfcli.runtime.files import check_ending, written_whole
 from sdfcli.runtime.memory import memory_errors
 from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
@@ -38,9 +38,10 @@ AT_SURFACE = 1e-5
 has lost its digits."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Samples:
-    """Points with signed distances, exact at the float32 coordinates stored here.
+    """Points with signed distances, exact at the float32 coordinates stored here. In the order of `sigma`, uniform ones
+    last: shuffle them, or draw subsets at random.
 
     Attributes:
         points: (n, 3) float32, in mesh units, or normalized: (point + offset) * scale.
@@ -67,6 +68,11 @@ class Samples:
         """(n,) whether a point is inside; a distance of 0 counts as outside."""
         return np.asarray(self.distance < 0)
 
+    def __repr__(self) -> str:
+        return (
+            f"<Samples: {len(self.points):,}, {int(self.inside.sum()):,} inside, {len(self.surface):,} on the surface>"
+        )
+
     def save(self, path: str | Path, force: bool = False, **info: Any) -> Path:
         """Writes an .npz file in DeepSDF's format, whole or not at all; returns its path. The same samples give the
         same bytes.
@@ -81,8 +87,9 @@ class Samples:
             info: further entries of `info`.
 
         Raises:
-            UsageError: the file exists, or cannot be written.
+            UsageError: the file exists, cannot be written, or does not end in .npz.
         """
+        check_ending(Path(path), ".npz")
         target, inside = Path(path), self.inside
         rows = np.column_stack((self.points, self.distance))
         arrays: dict[str, Any] = {"pos": rows[~inside], "neg": rows[inside]}
@@ -118,7 +125,8 @@ def samples(
             whose device and sign are then used.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. Samples do not depend on it.
         threads: CPU thread count; default: all CPUs available to the process.
-        parameters: the parameters of `SampleParams`, below.
+        parameters: `count`, `uniform`, `surface`, `sigma`, `normals`, `normalized`, `seed` and `sign`: see
+            `sdfcli.params.SampleParams`. No `sign` with a `MeshDistance`.
 
     Raises:
         InputError: the mesh cannot be read or used, or encloses nothing, so that its distances have no sign.
@@ -127,7 +135,11 @@ def samples(
         OutOfMemoryError: the mesh or the samples do not fit into memory.
     """
     params = SampleParams.of(**parameters)
-    if not isinstance(source, MeshDistance):
+    if isinstance(source, MeshDistance):
+        if "sign" in parameters:
+            raise UsageError("sign: a MeshDistance has its own; give it there")
+        params = replace(params, sign=source.sign.method)
+    else:
         backend = select_backend(device, threads)
         source = MeshDistance._of(Scene.of(load_mesh(source, backend), params.sign, backend))
     return draw(source, params)

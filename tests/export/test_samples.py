@@ -17,6 +17,7 @@ import sdfcli
 import shapes
 from commands import reports
 from sdfcli.errors import InputError, UsageError
+from sdfcli.params import SampleParams
 
 CPU = ["--device", "cpu"]
 STAR = shapes.star(np.random.default_rng(5), 2)
@@ -226,3 +227,22 @@ def test_bad_options(words: list[str], says: str, tmp_path: Path) -> None:
     assert says in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "s.npz").exists()
+
+
+@pytest.mark.parametrize("name", ["count", "seed"])
+def test_whole_numbers(name: str) -> None:
+    assert getattr(SampleParams(**{name: 10.0}), name).__class__ is int
+    for value in (1.5, "10", None, float("nan"), np.random.default_rng(0)):
+        with pytest.raises(UsageError, match=f"--{name}"):
+            SampleParams(**{name: value})
+
+
+def test_an_index_has_its_own_sign(tmp_path: Path) -> None:
+    index = sdfcli.MeshDistance(shapes.icosphere(1), sign="none", device="cpu")
+    with pytest.raises(UsageError, match="has its own"):
+        sdfcli.samples(index, sign="auto")
+    drawn = sdfcli.samples(index, count=100)
+    assert drawn.params.sign == "none"
+    assert repr(drawn) == "<Samples: 100, 0 inside, 0 on the surface>"
+    with pytest.raises(UsageError, match=r"\.npz"):
+        drawn.save(tmp_path / "a.pt")
