@@ -24,6 +24,11 @@ def main() -> None:
         from sdfcli.startup import driver
 
         print("sdfcli: interrupted", file=sys.stderr)
+        if "--json" in sys.argv:  # before the command line was parsed
+            from sdfcli.cli.output import SCHEMA_VERSION
+
+            line = f'{{"schema_version": {SCHEMA_VERSION}, "error": "interrupted", "exit_code": {INTERRUPTED}}}'
+            print(line, flush=True)
         driver.exit_fast(INTERRUPTED)
         sys.exit(INTERRUPTED)
 

@@ -45,7 +45,8 @@ from sdfcli.startup import driver
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": layout.WIDTH}
 
 RECORDS = "sdfcli.records"
-"""Key in a context's `meta`, if the command prints JSON: record count before it."""
+"""Key in a context's `meta`, if the command prints JSON, or before its options are parsed, if the words have --json:
+record count before it."""
 
 NUMBERS = re.compile(r"-\.?\d[^,\s]*(,[^,\s]+)+")
 """An argument such as -1,0,0, which is no option."""
@@ -122,6 +123,8 @@ class Lazy(Command):
         if path is not None:
             kwargs["default_map"] = settings.file_defaults(path, command, self.entry.name)
         context = command.make_context(*args, **kwargs)
+        if not context.params.get("json"):
+            context.meta.pop(RECORDS, None)
         origins = {name: settings.origin(context, option, path) for name, option in options.items()}
         context.meta[settings.ORIGINS] = {name: place for name, place in origins.items() if place}
         _quiet[:] = [bool(context.params.get("quiet"))]
@@ -231,17 +234,20 @@ class Commands(TyperGroup):
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Parses the command line; Typer's imports for this take 0.1 s."""
+        words = [*kwargs["args"]] if "args" in kwargs else [*args[1]]
         try:
             with standard_output():
                 return super().make_context(*args, **kwargs)
         except KeyboardInterrupt:
-            raise _interrupted() from None
+            raise _interrupted(_wants_json(words)) from None
         except SdfError as error:  # the help cannot be written
             raise typer.Exit(print_error(error)) from None
         raise typer.Exit
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Accepts --debug after the command, too."""
+        """Accepts --debug after the command, too. With --json, stores the record count, for errors."""
+        if _wants_json(args):
+            ctx.meta[RECORDS] = printed()
         end = args.index("--") if "--" in args else len(args)
         front = sorted(args[:end], key=lambda word: word != "--debug")
         return super().parse_args(ctx, front + args[end:])
@@ -263,7 +269,7 @@ class Commands(TyperGroup):
                 command = getattr(getattr(fault, "ctx", None), "command_path", "sdfcli")
                 said = f"{message[:1].lower()}{message[1:].rstrip('.')}{_set_by(fault)} (see {command} --help)"
                 words = [*(options.get("args") or (arguments or [sys.argv])[0])]
-                _fail(UsageError(said), "--json" in words)
+                _fail(UsageError(said), _wants_json(words))
             code = fault.exit_code
         sys.exit(code or lost_output())
 
@@ -275,10 +281,10 @@ class Commands(TyperGroup):
         except (typer.Exit, typer.Abort):
             raise
         except KeyboardInterrupt:
-            raise _interrupted() from None
+            raise _interrupted(RECORDS in ctx.meta) from None
         except Exception as error:
             if interrupts.seen():  # the error is a consequence of the interrupt
-                raise _interrupted() from None
+                raise _interrupted(RECORDS in ctx.meta) from None
             if type(error).__module__.startswith(("click", "typer")):
                 raise
             if ctx.params.get("debug"):
@@ -299,11 +305,20 @@ def _fail(error: SdfError, json: bool) -> int:
     code."""
     code = print_error(error)
     if json:
-        from sdfcli.cli.records import Failed
-
-        with contextlib.suppress(SdfError):  # standard output fails, too
-            print_json(Failed(error=error_line(error), exit_code=code))
+        _print_failure(error_line(error), code)
     return code
+
+
+def _print_failure(error: str, code: int) -> None:
+    from sdfcli.cli.records import Failed
+
+    with contextlib.suppress(SdfError):  # standard output fails, too
+        print_json(Failed(error=error, exit_code=code))
+
+
+def _wants_json(words: list[str]) -> bool:
+    """Whether --json is among the words, before options are parsed."""
+    return "--json" in words[: words.index("--") if "--" in words else None]
 
 
 def _set_by(fault: Any) -> str:
@@ -321,8 +336,11 @@ def _with_origins(error: UsageError, origins: dict[str, str]) -> UsageError:
     return UsageError(f"{error} ({', '.join(named)})") if named else error
 
 
-def _interrupted() -> typer.Exit:
+def _interrupted(json: bool) -> typer.Exit:
+    """Reports an interrupt as `_fail` reports an error."""
     _complain("interrupted")
+    if json:
+        _print_failure("interrupted", INTERRUPTED)
     return typer.Exit(INTERRUPTED)
 
 

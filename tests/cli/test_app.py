@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import sdfcli
 import shapes
 from commands import reports, run
+from sdfcli import __main__
 from sdfcli.cli import output
 from sdfcli.cli.app import app
 from sdfcli.cli.registry import NAMES
@@ -52,6 +53,41 @@ def test_errors_are_a_line_of_json(command: str) -> None:
         (line,) = reports(words[0], done.stdout)
         assert line["exit_code"] == done.exit_code > 0
         assert f"{line['error']}\n" in done.stderr
+
+
+INTERRUPTED = {"schema_version": 1, "error": "interrupted", "exit_code": 130}
+
+
+@pytest.mark.parametrize("target", ["sdfcli.runtime.memory.require", "sdfcli.cli.settings.config_file"])
+@pytest.mark.parametrize("command", ["build", "check", "samples", "info"])
+def test_an_interrupt_is_a_line_of_json(target: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the options are parsed, too."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(target, interrupt)
+    done = CliRunner().invoke(app, [command, "a.ply", "--json"])
+    assert (done.exit_code, done.stderr) == (130, "sdfcli: interrupted\n")
+    assert reports(command, done.stdout) == [INTERRUPTED]
+    assert CliRunner().invoke(app, [command, "--", "--json"]).stdout == ""
+
+
+def test_an_interrupt_of_the_first_imports_is_a_line_of_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sdfcli.runtime.processes.set_environment", interrupt)
+    monkeypatch.setattr("sdfcli.runtime.interrupts.watch", lambda number: None)
+    monkeypatch.setattr("sdfcli.startup.driver.exit_fast", lambda code: None)
+    for words, expected in ([["check", "--json"], [INTERRUPTED]], [["check"], []]):
+        monkeypatch.setattr("sys.argv", ["sdfcli", *words])
+        with pytest.raises(SystemExit) as end:
+            __main__.main()
+        assert end.value.code == 130
+        assert reports("check", capsys.readouterr().out) == expected
 
 
 def test_help_fits_a_terminal() -> None:

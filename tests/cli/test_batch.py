@@ -300,7 +300,9 @@ def test_control_c(words: list[str], tmp_path: Path, out: Path, heeded: None) ->
     assert "Traceback" not in said
     assert "--skip-existing" in said
     assert gone(workers, 5)
-    built = {Path(each["output"]).name for each in lines(first + rest)}
+    *found, last = lines(first + rest)
+    assert (last["error"], last["exit_code"]) == ("interrupted", 130)
+    built = {Path(each["output"]).name for each in found}
     assert 1 <= len(built) < 6
     for name in built:
         sdfcli.load(out / name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import pickle
 import signal
@@ -645,8 +646,9 @@ def test_an_interrupt_leaves_nothing(many: str, folder: Path, heeded: None) -> N
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate()
+        printed, errors = process.communicate()
     assert (process.returncode, errors) == (130, "sdfcli: interrupted\n")
+    assert json.loads(printed.splitlines()[-1]) == {"schema_version": 1, "error": "interrupted", "exit_code": 130}
     assert sorted(os.listdir()) == before
 
 
