@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from sdfcli.cli.registry import COMMANDS, plugins, sub_commands
-from sdfcli.errors import InputError, UsageError
+from sdfcli.errors import UsageError
 
 VARIABLE = "SDFCLI_CONFIG"
 """Environment variable with the settings file's path."""
 EVERYWHERE = ("device", "quiet")
 """Options that can be set for all commands at once: `SDFCLI_DEVICE`, or above the file's tables."""
+OTHERS = (
+    VARIABLE,
+    "SDFCLI_THREADS",
+    "SDFCLI_KERNEL_LIBRARY",
+    "SDFCLI_MPS_CLIENTS",
+    "SDFCLI_PLAIN",
+    "SDFCLI_CHECK",
+    "SDFCLI_MESHES",
+    "SDFCLI_REQUIRE_GPU",
+)
+"""Environment variables without an option; the last ones are for development."""
 ORIGINS = "sdfcli.origins"
 """Key of `Context.meta`: where each option got its value, by name, unless from the command line."""
 WIDTH = 60
@@ -29,6 +41,12 @@ def long_name(option: Any) -> str:
 def options_of(command: Any) -> dict[str, Any]:
     """A command's options by `long_name`."""
     return {long_name(each): each for each in command.params if each.param_type_name == "option"}
+
+
+def negations_of(command: Any) -> dict[str, Any]:
+    """Flags by the name that turns them off, without its dashes, as `keep-going`."""
+    flags = (each for each in command.params if each.param_type_name == "option")
+    return {name.lstrip("-"): each for each in flags for name in each.secondary_opts}
 
 
 def variables(command: str, option: str) -> list[str]:
@@ -49,8 +67,15 @@ def config_file(given: Path | None) -> Path | None:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """A settings file's tables. Raises InputError for an unreadable file, UsageError for a table without a command, or
-    an option outside a table that is not one of EVERYWHERE."""
+    """A settings file's tables. Raises UsageError for an unreadable file, a table without a command, or an option outside
+    a table that is not one of EVERYWHERE."""
+    found = _tables(path)
+    for fault in _table_faults(path, found):
+        raise fault
+    return found
+
+
+def _tables(path: Path) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -59,39 +84,78 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:  # not TOML, or not UTF-8
-        raise InputError(f"{path}: is not a TOML file: {error}") from error
-    for name, value in found.items():
+        raise UsageError(f"{path}: is not a TOML file: {error}") from error
+    return found
+
+
+def _table_faults(path: Path, tables: dict[str, Any]) -> Iterator[UsageError]:
+    for name, value in tables.items():
         if not isinstance(value, dict):
             if name not in EVERYWHERE:
                 allowed = " and ".join(EVERYWHERE)
-                raise UsageError(f"{path}: {name}: goes into a command's table, as [build]; only {allowed} go above")
+                yield UsageError(f"{path}: {name}: goes into a command's table, as [build]; only {allowed} go above")
         elif name not in COMMANDS and name not in (names := [*COMMANDS, *(each.name for each in plugins()[0])]):
-            raise UsageError(f"{path}: [{name}]: no such command{similar(name, names)}")
-    return found
+            yield UsageError(f"{path}: [{name}]: no such command{similar(name, names)}")
 
 
 def file_defaults(path: Path, command: Any, name: str) -> dict[str, Any]:
     """A command's defaults in a settings file, by parameter name. Raises `read_config`'s errors, and UsageError for an
-    unknown option, or a value of the wrong type."""
-    table = read_config(path)
-    options = options_of(command)
-    found = {option: table[option] for option in EVERYWHERE if option in table and option in options}
-    for word in name.split():
-        table = table.get(word, {})
-    nested = sub_commands(name)
-    for option, value in table.items():
-        if isinstance(value, dict) and option in nested:
-            continue
-        if option not in options:
-            raise UsageError(f"{path}: [{name}] {option}: no such option{similar(option, options)}")
-        found[option] = value
-    return {options[option].name: _as_given(path, options[option], value) for option, value in found.items()}
+    unknown option, a value of the wrong type, or a flag set by both of its names."""
+    found, faults = _defaults(path, read_config(path), command, name)
+    for fault in faults:
+        raise fault
+    return found
 
 
-def _as_given(path: Path, option: Any, value: Any) -> Any:
-    """A value in the form that the command line gives: text, a list of texts if repeatable, a flag's truth value."""
+def file_faults(path: Path, commands: dict[str, Any]) -> list[str]:
+    """All faults of a settings file's syntax, tables, keys and value types, for these commands by name."""
+    try:
+        tables = _tables(path)
+    except UsageError as error:
+        return [str(error)]
+    faults = [*_table_faults(path, tables)]
+    for name, command in commands.items():
+        faults += _defaults(path, tables, command, name)[1]
+    return [*dict.fromkeys(map(str, faults))]  # options of all commands are faulty in each
+
+
+def _defaults(path: Path, tables: dict[str, Any], command: Any, name: str) -> tuple[dict[str, Any], list[UsageError]]:
+    """A command's defaults by parameter name, and faults of its table."""
+    options, negations, nested = options_of(command), negations_of(command), sub_commands(name)
+    found: dict[str, Any] = {}
+    faults = []
+    table = reduce(lambda outer, word: outer.get(word, {}) if isinstance(outer, dict) else {}, name.split(), tables)
+    everywhere = {option: tables[option] for option in EVERYWHERE if option in tables and option in options}
+    own = table if isinstance(table, dict) else {}
+    for place, values in ((f"{path}: ", everywhere), (f"{path}: [{'.'.join(name.split())}] ", own)):
+        given: dict[str, str] = {}
+        for key, value in values.items():
+            option = options.get(key) or negations.get(key)
+            if isinstance(value, dict) and key in nested:
+                continue
+            if option is None:
+                known = [*options, *negations]
+                faults.append(UsageError(f"{place}{key}: no such option{similar(key, known)}"))
+            elif option.name in given:
+                faults.append(UsageError(f"{place}{key}: {given[option.name]} is the same option; use one of them"))
+            else:
+                given[option.name] = key
+                try:
+                    default = _as_given(f"{place}{key}", option, value)
+                except UsageError as error:
+                    faults.append(error)
+                else:
+                    found[option.name] = not default if key in negations else default
+    return found, faults
+
+
+def _as_given(place: str, option: Any, value: Any) -> Any:
+    """A value in the form that the command line gives: text, a list of texts if repeatable, a flag's truth value.
+
+    Raises UsageError, which begins with `place`, for a value of the wrong type.
+    """
     if getattr(option, "is_flag", False):
         fits, kind = isinstance(value, bool), "true or false"
     elif option.multiple:
@@ -99,7 +163,8 @@ def _as_given(path: Path, option: Any, value: Any) -> Any:
     else:
         fits, kind = _is_text(value), "a text or a number"
     if not fits:
-        raise UsageError(f"{path}: {long_name(option)} = {str(value)[:WIDTH]}: use {kind}")
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        raise UsageError(f"{place} = {text[:WIDTH]}: use {kind}")
     if isinstance(value, list):
         return list(map(str, value))
     return value if isinstance(value, bool) else str(value)

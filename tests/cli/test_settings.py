@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import shapes
-from commands import run
+from commands import reports, run
 from sdfcli.cli.app import app, command_of
 from sdfcli.cli.registry import BUILT_IN
 from sdfcli.cli.settings import EVERYWHERE, options_of, variables
@@ -123,11 +123,15 @@ def test_sub_commands(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
         ('["bench scan"]\nrepeat = 3\n', 2, "[bench scan]: no such command"),
         ("depth = 3\n", 2, "depth: goes into a command's table, as [build]; only device and quiet go above"),
         ("[build.scan]\ndepth = 3\n", 2, "[build] scan: no such option"),
-        ('[build]\nforce = "yes"\n', 2, "force = yes: use true or false"),
-        ("[build]\ndepth = true\n", 2, "depth = True: use a text or a number"),
+        ('[build]\nforce = "yes"\n', 2, "set.toml: [build] force = yes: use true or false"),
+        ('quiet = "yes"\n', 2, "set.toml: quiet = yes: use true or false"),
+        ('[build]\nkeep-going = "yes"\n', 2, "[build] keep-going = yes: use true or false"),
+        ("[build]\nkeep-going = true\nfail-fast = true\n", 2, "[build] fail-fast: keep-going is the same option"),
+        ("[build]\nkeep-goin = true\n", 2, "[build] keep-goin: no such option; did you mean keep-going?"),
+        ("[build]\ndepth = true\n", 2, "[build] depth = true: use a text or a number"),
         ("[build]\ndomain = [0, 0, 0, 1]\n", 2, "domain = [0, 0, 0, 1]: use a text or a number"),
         ("[build]\ndepth = 2001-01-01\n", 2, "depth = 2001-01-01: use a text or a number"),
-        ("[build]\ndepth =\n", 3, "set.toml: is not a TOML file: "),
+        ("[build]\ndepth =\n", 2, "set.toml: is not a TOML file: "),
         ('[build]\ndepth = "many"\n', 2, ", set by set.toml (see "),
         ("[build]\ndepth = 99\n", 2, "--depth 99: use 1 to 16 (--depth is set by set.toml)"),
         ('[build]\ndomain = "1,2"\n', 2, "(--domain is set by set.toml)"),
@@ -139,6 +143,8 @@ def test_errors_name_the_file(text: str, code: int, told: str, ball: str, write:
     assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (code, "", 1), done.stderr
     assert told in done.stderr
     assert "set.toml" in done.stderr
+    (line,) = reports("build", invoke("build", ball, "--json").stdout)
+    assert (line["exit_code"], f"sdfcli: {line['error']}\n") == (code, done.stderr)
 
 
 @pytest.mark.parametrize(
@@ -154,8 +160,23 @@ def test_errors_name_the_file(text: str, code: int, told: str, ball: str, write:
 def test_errors_name_the_variable(name: str, value: str, told: str, ball: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, value)
     done = invoke("build", ball)
-    assert (done.exit_code, len(done.stderr.splitlines())) == (3 if name == "SDFCLI_CONFIG" else 2, 1)
+    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
     assert told in done.stderr
+    (line,) = reports("build", invoke("build", ball, "--json").stdout)
+    assert line["exit_code"] == 2
+    assert f"sdfcli: {line['error']}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "built"), [("fail-fast = true", 0), ("keep-going = false", 0), ("keep-going = true", 1), ("", 1)]
+)
+def test_both_names_of_a_flag(text: str, built: int, ball: str, write: Write, tmp_path: Path) -> None:
+    """The second name inverts the first one's value; the command line comes first."""
+    write(f"[build]\n{text}\n")
+    (tmp_path / "bad.off").write_text("OFF\n")
+    for words, expected in (((), built), (("--keep-going",), 1), (("--fail-fast",), 0)):
+        done = invoke("build", "bad.off", ball, "-o", "out", "--depth", "2", "--force", "--jobs", "1", "--json", *words)
+        assert [each["status"] for each in reports("build", done.stdout)].count("ok") == expected, done.output
 
 
 def test_notes_are_left_out_wherever_quiet_is_set(ball: str) -> None:
