@@ -48,6 +48,9 @@ RECORDS = "sdfcli.records"
 """Key in a context's `meta`, if the command prints JSON, or before its options are parsed, if the words have --json:
 record count before it."""
 
+REPORT = "doctor"
+"""The command that reports faults of settings, whatever they are."""
+
 NUMBERS = re.compile(r"-\.?\d[^,\s]*(,[^,\s]+)+")
 """An argument such as -1,0,0, which is no option."""
 
@@ -104,7 +107,8 @@ class Lazy(Command):
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Parses the options, with defaults from the environment and the settings file.
 
-        Raises `command_of`'s and `settings.file_defaults`' exceptions, except during shell completion.
+        Warns of unknown variables with the command's name. Raises `command_of`'s and `settings.file_defaults`'
+        exceptions, except during shell completion; REPORT runs without a faulty file's defaults.
         """
         completes = kwargs.get("resilient_parsing")
         try:
@@ -121,12 +125,19 @@ class Lazy(Command):
             option.show_envvar = bool(given)
         path = None if completes else settings.config_file(kwargs["parent"].params.get("config"))
         if path is not None:
-            kwargs["default_map"] = settings.file_defaults(path, command, self.entry.name)
+            try:
+                kwargs["default_map"] = settings.file_defaults(path, command, self.entry.name)
+            except UsageError:
+                if self.entry.name != REPORT:
+                    raise
         context = command.make_context(*args, **kwargs)
         if not context.params.get("json"):
             context.meta.pop(RECORDS, None)
         origins = {name: settings.origin(context, option, path) for name, option in options.items()}
         context.meta[settings.ORIGINS] = {name: place for name, place in origins.items() if place}
+        if not completes and self.entry.name != REPORT:
+            for line in settings.unknown_variables(self.entry.name, command):
+                _complain(f"warning: {line}")
         _quiet[:] = [bool(context.params.get("quiet"))]
         return context
 

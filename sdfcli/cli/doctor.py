@@ -21,8 +21,7 @@ from sdfcli import __version__
 from sdfcli.cli import options, settings
 from sdfcli.cli.output import human_bytes, print_error, print_json, print_table, progress
 from sdfcli.cli.records import Amount, Count, Json, Line, Record
-from sdfcli.cli.registry import BUILT_IN, COMMANDS, Entry
-from sdfcli.cli.settings import similar
+from sdfcli.cli.registry import BUILT_IN, plugins
 from sdfcli.errors import CheckFailedError
 from sdfcli.runtime.hardware import available_threads
 from sdfcli.startup import driver
@@ -45,8 +44,6 @@ EXTRAS = {
 """Packages of each other extra."""
 OTHERS = ("CUDA_VISIBLE_DEVICES", "CUPY_ACCELERATORS", "CUPY_CACHE_DIR", "NO_COLOR", "OMP_NUM_THREADS", "TMPDIR")
 """Environment variables shared with other programs."""
-OWN = "SDFCLI_"
-"""Prefix of sdfcli's environment variables."""
 DEPTH = 4
 """Octree depth of the test build."""
 CORNERS = [(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1)]
@@ -138,7 +135,7 @@ def _facts(context: Any) -> Json:
         "variables": {
             name: value
             for name, value in sorted(os.environ.items())
-            if value and (name in OTHERS or name.startswith(OWN))
+            if value and (name in OTHERS or name.startswith(settings.PREFIX))
         },
     }
 
@@ -227,18 +224,23 @@ def _faults(found: Json) -> Iterator[str]:
         yield f"{found['folders'].temporary}: the disk is full: free some space, or set TMPDIR"
     if driver.present() and find_spec("cupy") is None:
         yield "an NVIDIA driver is installed, but not CuPy: pip install 'sdfcli[cuda13]' (or [cuda12])"
-    known = [name for each in BUILT_IN.values() for name in _variables(each)]
-    for name in found["variables"]:
-        if name not in known and name.startswith(tuple(f"{OWN}{command.upper()}_" for command in COMMANDS)):
-            yield f"{name}: no such option{similar(name, known)}"
+    yield from _settings_faults(found)
 
 
-def _variables(entry: Entry) -> list[str]:
+def _settings_faults(found: Json) -> Iterator[str]:
+    """Faults of the settings file, and unknown variables. Other packages' commands are not imported, and their settings
+    not tested."""
     from sdfcli.cli.app import command_of
 
-    return [
-        each for option in settings.options_of(command_of(entry)) for each in settings.variables(entry.name, option)
-    ]
+    commands = {entry.name: command_of(entry) for entry in BUILT_IN.values()}
+    if found["config"] is not None:
+        yield from settings.file_faults(Path(found["config"]), commands)
+    known = set(settings.OTHERS).union(*(settings.variables_of(*each) for each in commands.items()))
+    ours = [name for name in found["variables"] if name.startswith(settings.PREFIX)]
+    unknown = [name for name in ours if name not in {*known, *settings.TESTS}]
+    if unknown:
+        untested = tuple(settings.head_of(entry.name) for entry in plugins()[0])
+        yield from (settings.no_such_variable(name, sorted(known)) for name in unknown if not name.startswith(untested))
 
 
 def _device_faults(devices: list[TestedDevice]) -> Iterator[str]:

@@ -9,11 +9,13 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from sdfcli.cli.registry import COMMANDS, plugins, sub_commands
+from sdfcli.cli.registry import COMMANDS, NAMES, plugins, sub_commands
 from sdfcli.errors import UsageError
 
 VARIABLE = "SDFCLI_CONFIG"
 """Environment variable with the settings file's path."""
+PREFIX = "SDFCLI_"
+"""Prefix of sdfcli's environment variables."""
 EVERYWHERE = ("device", "quiet")
 """Options that can be set for all commands at once: `SDFCLI_DEVICE`, or above the file's tables."""
 OTHERS = (
@@ -23,10 +25,10 @@ OTHERS = (
     "SDFCLI_MPS_CLIENTS",
     "SDFCLI_PLAIN",
     "SDFCLI_CHECK",
-    "SDFCLI_MESHES",
-    "SDFCLI_REQUIRE_GPU",
 )
-"""Environment variables without an option; the last ones are for development."""
+"""Environment variables without an option."""
+TESTS = ("SDFCLI_MESHES", "SDFCLI_REQUIRE_GPU")
+"""Environment variables that only the tests read."""
 ORIGINS = "sdfcli.origins"
 """Key of `Context.meta`: where each option got its value, by name, unless from the command line."""
 WIDTH = 60
@@ -51,7 +53,7 @@ def negations_of(command: Any) -> dict[str, Any]:
 
 def variables(command: str, option: str) -> list[str]:
     """Environment variables with an option's default, the first one first. command: a name as in `registry`."""
-    own = [f"SDFCLI_{command}_{option}"] + ([f"SDFCLI_{option}"] if option in EVERYWHERE else [])
+    own = [f"{PREFIX}{command}_{option}"] + ([f"{PREFIX}{option}"] if option in EVERYWHERE else [])
     return [name.upper().replace("-", "_").replace(" ", "_") for name in own]
 
 
@@ -67,8 +69,8 @@ def config_file(given: Path | None) -> Path | None:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """A settings file's tables. Raises UsageError for an unreadable file, a table without a command, or an option outside
-    a table that is not one of EVERYWHERE."""
+    """A settings file's tables. Raises UsageError for an unreadable file, a table without a command, or an option
+    outside a table that is not one of EVERYWHERE."""
     found = _tables(path)
     for fault in _table_faults(path, found):
         raise fault
@@ -172,6 +174,41 @@ def _as_given(place: str, option: Any, value: Any) -> Any:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def variables_of(name: str, command: Any) -> set[str]:
+    """All environment variables of a command's options, a plugin's own included."""
+    found = {each for option in options_of(command) for each in variables(name, option)}
+    for each in command.params:
+        own = each.envvar or []
+        found |= {own} if isinstance(own, str) else {*own}
+    return found
+
+
+def head_of(name: str) -> str:
+    """First letters of a command's variables, as `SDFCLI_BENCH_SCAN_`."""
+    return variables(name, "")[0]
+
+
+def unknown_variables(name: str, command: Any) -> list[str]:
+    """A message per environment variable with a command's `head_of` that is not one of its options'. None for a group
+    of commands, whose options are not known here."""
+    head = head_of(name)
+    given = {each for each, value in os.environ.items() if value and each.startswith(head)}
+    known = variables_of(name, command)
+    unknown = given - known - {*OTHERS, *TESTS}
+    if not unknown or hasattr(command, "commands"):
+        return []
+    heads = {head_of(each) for each in (*NAMES, *(entry.name for entry in plugins()[0]))}
+    longer = tuple(each for each in heads if each.startswith(head) and each != head)
+    return [no_such_variable(each, sorted(known)) for each in sorted(unknown) if not each.startswith(longer)]
+
+
+def no_such_variable(name: str, known: Iterable[str]) -> str:
+    """Message about an unknown environment variable. Suggests a similar one, or the same with a command."""
+    ending = name.removeprefix(PREFIX.rstrip("_"))
+    commands = [each for each in known if each.endswith(ending)]
+    return f"{name}: no such variable{similar(name, [min(commands, key=len)] if commands else known)}"
 
 
 def similar(name: str, names: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,8 +91,56 @@ def test_settings_that_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SDFCLI_BUILD_TOLERENCE", "0.1")
     monkeypatch.setenv("SDFCLI_BUILD_TOLERANCE", "0.1")
     monkeypatch.setenv("SDFCLI_BENCH_SCAN_REPEAT", "3")
-    monkeypatch.setenv("SDFCLI_OTHER", "somebody else's")
-    assert problems() == ["SDFCLI_BUILD_TOLERENCE: no such option; did you mean SDFCLI_BUILD_TOLERANCE?"]
+    monkeypatch.setenv("SDFCLI_REQUIRE", "good")
+    monkeypatch.setenv("SDFCLI_BUILLD_REQUIRE", "good")
+    monkeypatch.setenv("SDFCLI_EMPTY", "")
+    assert problems() == [
+        "SDFCLI_BUILD_TOLERENCE: no such variable; did you mean SDFCLI_BUILD_TOLERANCE?",
+        "SDFCLI_BUILLD_REQUIRE: no such variable; did you mean SDFCLI_BUILD_REQUIRE?",
+        "SDFCLI_REQUIRE: no such variable; did you mean SDFCLI_BUILD_REQUIRE?",
+    ]
+
+
+def test_variables_that_are_known() -> None:
+    """All that the package reads, and those of the pages."""
+    sources = [ROOT / "docs" / "guides" / "trust.md", *(ROOT / "sdfcli").rglob("*.py")]
+    names = {name for each in sources for name in re.findall(r"[\"`](SDFCLI_[A-Z_]+[A-Z])[\"`]", each.read_text())}
+    assert {"SDFCLI_CONFIG", "SDFCLI_THREADS", "SDFCLI_KERNEL_LIBRARY", "SDFCLI_MPS_CLIENTS"} < names
+    found: Any = {"config": None, "variables": dict.fromkeys([*sorted(names), "SDFCLI_QUIET", "SDFCLI_DEVICE"], "1")}
+    assert [*doctor._settings_faults(found)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ("[build]\ndepth = 3\n[bench.scan]\nrepeat = 2\n", []),
+        (
+            'quiet = "no"\n[bild]\n[build]\ndepht = 3\nforce = 1\n[doctor]\njsn = true\n[bench.scan]\nrepaet = 2\n',
+            [
+                "[bild]: no such command; did you mean build?",
+                "quiet = no: use true or false",
+                "[build] depht: no such option; did you mean depth?",
+                "[build] force = 1: use true or false",
+                "[doctor] jsn: no such option; did you mean json?",
+                "[bench.scan] repaet: no such option; did you mean repeat?",
+            ],
+        ),
+        ("[bench]\nscan = 3\n", ["[bench] scan: no such option"]),
+        ("[build\n", ["is not a TOML file: Expected ']' at the end of a table declaration (at line 1, column 7)"]),
+        (None, ["cannot be read: No such file or directory"]),
+    ],
+)
+def test_a_faulty_settings_file(
+    text: str | None, faults: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every fault is in the report, whatever the command."""
+    path = tmp_path / "set.toml"
+    if text is not None:
+        path.write_text(text)
+    monkeypatch.setenv("SDFCLI_CONFIG", str(path))
+    found = problems()
+    assert sorted(found) == sorted(f"{path}: {each}" for each in faults)
+    assert json.loads(invoke("--json").stdout)["config"] == str(path)
 
 
 def test_a_driver_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:

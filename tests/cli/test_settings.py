@@ -179,6 +179,19 @@ def test_both_names_of_a_flag(text: str, built: int, ball: str, write: Write, tm
         assert [each["status"] for each in reports("build", done.stdout)].count("ok") == expected, done.output
 
 
+def test_unknown_variables_are_warned_of(ball: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the command that is run only, and not those of a sub-command."""
+    for name in ("SDFCLI_CHECK_REQUIER", "SDFCLI_BENCH_SCAN_REPEAT", "SDFCLI_BENCH_REPAET", "SDFCLI_BUILD_X"):
+        monkeypatch.setenv(name, "2")
+    done = invoke("check", ball, "-q")
+    told = "sdfcli: warning: SDFCLI_CHECK_REQUIER: no such variable; did you mean SDFCLI_CHECK_REQUIRE?\n"
+    assert (done.exit_code, done.stderr) == (0, told)
+    assert "SDFCLI_CHECK_REQUIER" not in invoke("info", ball).stderr
+    told = invoke("bench", "nothing.ply").stderr
+    assert "SDFCLI_BENCH_REPAET: no such variable; did you mean SDFCLI_BENCH_REPEAT?" in told
+    assert "SCAN" not in told
+
+
 def test_notes_are_left_out_wherever_quiet_is_set(ball: str) -> None:
     with open(ball, "a") as file:
         file.write("a line more\n")
