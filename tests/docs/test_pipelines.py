@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -62,13 +63,27 @@ def test_the_hook_of_the_repository(meshes: Path) -> None:
 def test_the_steps_of_the_workflow(meshes: Path) -> None:
     """As GitHub runs them, but that of the installation."""
     steps = yaml.safe_load(block(".github/workflows/meshes.yml"))["jobs"]["fields"]["steps"]
-    for step in steps:
-        if "run" in step and step["name"] != "install":
-            subprocess.run(["bash", "-e", "-c", step["run"]], cwd=meshes, check=True, capture_output=True)
+    scripts = {step["name"]: step["run"] for step in steps if "run" in step and step["name"] != "install"}
+    (meshes / "scans" / "deep er").mkdir()
+    shutil.copy(ROOT / "sample_meshes" / "torus.obj", meshes / "scans" / "deep er")
+    for script in scripts.values():
+        subprocess.run(["bash", "-e", "-c", script], cwd=meshes, check=True, capture_output=True)
     (upload,) = [step["with"]["path"].split() for step in steps if "upload-artifact" in step.get("uses", "")]
     assert [list(meshes.glob(pattern)) for pattern in upload if not list(meshes.glob(pattern))] == []
     assert (meshes / "fields" / "shells.h5").is_file()
-    assert len((meshes / "errors.jsonl").read_text().splitlines()) == 1
+    for name in ("health", "errors"):
+        assert len((meshes / f"{name}.jsonl").read_text().splitlines()) == 2
+    # With exchanged meshes each field fails; the first failure does not end the loop.
+    fields = [json.loads(line) for line in (meshes / "fields.jsonl").read_text().splitlines()]
+    wrong = [{**each, "input": other["input"]} for each, other in zip(fields, fields[::-1], strict=True)]
+    (meshes / "fields.jsonl").write_text("".join(json.dumps(each) + "\n" for each in wrong))
+    done = subprocess.run(["bash", "-e", "-c", scripts["verify"]], cwd=meshes, check=False, capture_output=True)
+    assert done.returncode != 0
+    assert len((meshes / "errors.jsonl").read_text().splitlines()) == 2
+    # A doubtful mesh in a subfolder is not let through.
+    shutil.copy(ROOT / "sample_meshes" / "scan.ply", meshes / "scans" / "deep er" / "scan.ply")
+    done = subprocess.run(["bash", "-e", "-c", scripts["check"]], cwd=meshes, check=False, capture_output=True)
+    assert done.returncode == 6
 
 
 def test_snakemake(meshes: Path) -> None:
