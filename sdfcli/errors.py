@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class SdfError(Exception):
     """A failure with a one-line explanation for the user."""
@@ -70,3 +72,20 @@ EXIT_CODES = {
     INTERRUPTED: "interrupted",
     UNREAD: "nobody read its results",
 }
+
+SEVERITY = (
+    0,
+    CheckFailedError.exit_code,
+    TimeUpError.exit_code,
+    InputError.exit_code,
+    UsageError.exit_code,
+    DeviceError.exit_code,
+    OutOfMemoryError.exit_code,
+    SdfError.exit_code,
+)
+"""Exit codes from the mildest to the most severe: a failed check comes with an output, a crash says nothing."""
+
+
+def worst_code(codes: Iterable[int]) -> int:
+    """The most severe of several files' exit codes, which their command ends with. Unknown codes exceed all others."""
+    return max(codes, key=lambda code: SEVERITY.index(code) if code in SEVERITY else len(SEVERITY))

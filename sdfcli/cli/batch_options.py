@@ -11,7 +11,7 @@ import typer
 
 from sdfcli.cli.outcomes import Style, show
 from sdfcli.cli.output import progress
-from sdfcli.errors import UsageError
+from sdfcli.errors import UsageError, worst_code
 
 if TYPE_CHECKING:
     from sdfcli.batch.inputs import Job
@@ -104,4 +104,4 @@ def run_all(request: BuildRequest, style: Style, report: Path | None) -> int:
 
     with reported(report, request) as done:
         show(run(request, lambda mesh: progress(mesh, style.quiet)), request, style, done)
-    return max(int(outcome["exit_code"]) for outcome in done)
+    return worst_code(int(outcome["exit_code"]) for outcome in done)

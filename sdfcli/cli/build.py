@@ -42,7 +42,7 @@ from sdfcli.cli.build_options import (
 from sdfcli.cli.outcomes import FailedBuild, Style
 from sdfcli.cli.output import human_bytes, print_error, print_json, print_table
 from sdfcli.cli.records import Line
-from sdfcli.errors import OutOfMemoryError, SdfError
+from sdfcli.errors import OutOfMemoryError, SdfError, worst_code
 from sdfcli.params import ENDINGS, BuildParams, check_why
 from sdfcli.startup import driver
 
@@ -194,7 +194,7 @@ def _estimate_all(jobs: list[Job], settings: Settings, json: bool) -> int:
     for job in jobs:
         with overflow(Path(job.output).absolute().parent):
             codes.append(_estimate_one(job.mesh, alike, json, raises=len(jobs) == 1 and not json))
-    return max(codes)
+    return worst_code(codes)
 
 
 def _estimate_one(mesh: str, settings: Settings, json: bool, raises: bool) -> int:

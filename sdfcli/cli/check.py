@@ -22,7 +22,7 @@ from sdfcli.cli.outcomes import counts, unit_of
 from sdfcli.cli.output import print_json, print_lines, print_table, progress, say
 from sdfcli.cli.records import Count, Json, Line, Rule, Vector, keyed, one_of, stored
 from sdfcli.cli.wording import health_text, lengths_of, sheets_text, verdict_text
-from sdfcli.errors import EXIT_CODES, CheckFailedError, InputError
+from sdfcli.errors import EXIT_CODES, CheckFailedError, InputError, worst_code
 from sdfcli.params import VERDICTS, BuildParams
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def check(
     """Report mesh faults, their treatment in a build, and a verdict on the field.
 
     The verdict is good, usable, doubtful or unusable: that of a build with the same options. The exit code is 3 if any
-    mesh is unusable, else 0; with --require, 6 if any other mesh's verdict is worse.
+    mesh is unusable, else 0; with --require, 6 if a mesh's verdict is worse and none is unusable.
 
     Example: sdfcli check scans/ -r --require usable
     """
@@ -126,7 +126,7 @@ def check(
             _show(outcome, request.here, params, json, quiet)
     if not (request.here or json or quiet):
         print_lines(counts(done, len(found), check=True))
-    worst = max(int(outcome["exit_code"]) for outcome in done)
+    worst = worst_code(int(outcome["exit_code"]) for outcome in done)
     if worst:
         raise typer.Exit(worst)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sdfcli.cli.output import pace, print_error
-from sdfcli.errors import InputError, SdfError, UsageError
+from sdfcli.errors import InputError, SdfError, UsageError, worst_code
 
 if TYPE_CHECKING:
     from sdfcli.field.field import Field
@@ -154,7 +154,7 @@ def for_each(files: list[Path], targets: list[Path], work: Callable[[Path, Path,
     """Calls `work` with each file, its target and its place among them, as [2/5]; None for a single file. An error of
     one of several files is printed, and the others are still done.
 
-    Raises the error of a single file; otherwise typer.Exit with the largest exit code, if any failed.
+    Raises the error of a single file; otherwise typer.Exit with the most severe exit code, if any failed.
     """
     code, total = 0, len(files)
     for number, (file, target) in enumerate(zip(files, targets, strict=True), 1):
@@ -164,6 +164,6 @@ def for_each(files: list[Path], targets: list[Path], work: Callable[[Path, Path,
             if total == 1:
                 raise
             named = error if str(file) in str(error) else type(error)(f"{file}: {error}")
-            code = max(code, print_error(named))
+            code = worst_code((code, print_error(named)))
     if code:
         raise typer.Exit(code)
