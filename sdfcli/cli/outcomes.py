@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 SHARE_TIMED, MOST_TIMED, SHORT = 0.05, 30, 10.0
 """Share, and maximum count, of built meshes before the remaining time is shown: parallel builds end in groups. Seconds
 below which it is not shown."""
-WORDS = ("built", "sampled", "skipped", "failed")
+BELOW = "below --require"
+"""Word for a field or mesh that falls short of `--require`."""
+WORDS = ("built", "sampled", "skipped", BELOW, "failed")
 """Words for outcomes in a summary, in its order."""
 
 
@@ -219,7 +221,7 @@ def _field_facts(outcome: Outcome) -> str:
 
 
 def counts(done: list[Outcome], total: int, check: bool = False) -> str:
-    """Mesh counts as text: built or sampled, skipped, failed, not done. check: by verdict instead."""
+    """Mesh counts as text: built or sampled, skipped, below --require, failed, not done. check: by verdict instead."""
     words = (*VERDICTS, "failed") if check else WORDS
     count = Counter(outcome.get("verdict", "failed") if check else _word(outcome) for outcome in done)
     parts = [f"{count[word]:,} {word}" for word in words if count[word]]
@@ -230,14 +232,18 @@ def counts(done: list[Outcome], total: int, check: bool = False) -> str:
 
 def _word(outcome: Outcome) -> str:
     """An outcome's word in a summary."""
-    if outcome["status"] != "ok":
-        return str(outcome["status"])
+    if outcome["status"] == "failed":
+        return "failed"
+    if outcome["exit_code"]:
+        return BELOW
+    if outcome["status"] == "skipped":
+        return "skipped"
     return "sampled" if "pos" in outcome else "built"
 
 
 def _summary(done: list[Outcome], total: int, seconds: float) -> list[str]:
     lines = [f"{counts(done, total)}, in {seconds:.1f} s"]
-    lines += [f"  failed ({each['exit_code']}): {each['input']}" for each in done if each["exit_code"]]
+    lines += [f"  {_word(each)} ({each['exit_code']}): {each['input']}" for each in done if each["exit_code"]]
     if len(done) < total:
         lines.append("  to continue, repeat the command with --skip-existing")
     return lines

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sdfcli.cli.outcomes import counts, unit_of
+from sdfcli.cli.outcomes import BELOW, counts, unit_of
 from sdfcli.cli.output import error_text, human_bytes
 from sdfcli.cli.wording import health_text
 from sdfcli.errors import UsageError
@@ -204,7 +204,7 @@ def _row(outcome: Outcome, columns: list[Column], pictures: bool) -> str:
         cells += [_cell("failed", why, "text"), *(_cell("", "", "") for _ in columns)]
     else:
         below = ["skipped"] if outcome["status"] == "skipped" else []
-        below += [f"failed ({outcome['exit_code']}): {outcome['error']}"] if outcome["exit_code"] else []
+        below += [f"{BELOW} ({outcome['exit_code']}): {outcome['error']}"] if outcome["exit_code"] else []
         cells.append(_cell(outcome["verdict"], _with_reason(outcome["verdict"], ", ".join(below)), "text"))
         cells += [cell(outcome) for _, _, cell in columns]
     return f'<tr class="{"failed" if outcome["exit_code"] else html.escape(outcome["verdict"])}">{"".join(cells)}</tr>'

@@ -272,7 +272,8 @@ def test_required_verdicts_and_tolerances(tmp_path: Path) -> None:
         assert sdfcli.load(tmp_path / "a.h5").content_sha256 == report["content_sha256"]
     done = run("build", good, holed, "-o", tmp_path / "all/", "--tolerance", "1e-2", "--require", "good")
     assert done.returncode == 6
-    assert f"  failed (6): {holed}" in done.stderr.splitlines()
+    assert f"  below --require (6): {holed}" in done.stderr.splitlines()
+    assert "2 meshes: 1 built, 1 below --require, in " in done.stderr
     again = run(
         "build", good, holed, "-o", tmp_path / "all/", "--tolerance", "1e-2", "--require", "good", "--skip-existing"
     )

@@ -157,7 +157,13 @@ def test_a_page_of_checks(files: dict[str, Path], tmp_path: Path) -> None:
     words = [*files.values(), "--report", page, "--require", "usable", "-q"]
     assert run(*words).exit_code == 3  # the unusable mesh's, more severe than the others' 6
     text = page.read_text()
-    for word in ("Mesh checks", "24 open edges: distances without signs", "failed (3)", "failed (6)", "1 unusable"):
+    for word in (
+        "Mesh checks",
+        "24 open edges: distances without signs",
+        "failed (3)",
+        "below --require (6)",
+        "1 unusable",
+    ):
         assert word in text
     assert text.count("<tr") == 4
     assert "picture" not in text
