@@ -151,7 +151,7 @@ def _outcomes(
         client.submit(
             build_here,
             run,
-            Job(*(path if is_remote(path) else str(Path(path).absolute()) for path in job)),
+            _absolute(job),
             settings,
             plan.share,
             timeout,
@@ -168,11 +168,32 @@ def _outcomes(
             except Exception as error:
                 message = f"{job.mesh}: the cluster gave up: {type(error).__name__}: {error}"
                 outcome = failure(*job, SdfError(message))
-            yield {**outcome, "input": shown(job.mesh), "output": shown(job.output)}
+            yield _as_named(outcome, job)
             if fail_fast and outcome["exit_code"]:
                 break
     finally:
         client.cancel(list(tasks))
+
+
+def _absolute(job: Job) -> Job:
+    return Job(*(path if is_remote(path) else str(Path(path).absolute()) for path in job))
+
+
+def _as_named(outcome: Outcome, job: Job) -> Outcome:
+    """The outcome of a job with absolute paths, with its files as the user named them, in `error` and `notes`, too."""
+    pairs = sorted(zip(map(shown, _absolute(job)), map(shown, job), strict=True), reverse=True)  # prefixes last
+
+    def named(text: str) -> str:
+        for absolute, name in pairs:
+            text = text.replace(absolute, name)
+        return text
+
+    found = {**outcome, "input": shown(job.mesh), "output": shown(job.output)}
+    if "error" in outcome:
+        found["error"] = named(outcome["error"])
+    if "notes" in outcome:
+        found["notes"] = [named(note) for note in outcome["notes"]]
+    return found
 
 
 def _worker_name() -> Any:
