@@ -74,7 +74,7 @@ def _found(named: Iterable[str], listed: Iterable[str], recursive: bool) -> tupl
     words = [word for name in named for word in (listed if name == "-" else _matches(name))]
     found = [pair for word in words for pair in _meshes(word, recursive)]
     if not found:
-        raise UsageError("no meshes given")
+        raise UsageError("no names on standard input" if "-" in named else "no meshes given")
     return words, found
 
 

@@ -74,7 +74,7 @@ def test_nobody_reads_results(folder: Path, command: str) -> None:
 
 def test_a_closed_list_of_meshes_is_an_empty_one(folder: Path) -> None:
     done = run(folder, "sdfcli build - <&-")
-    assert (done.returncode, done.stderr) == (2, "sdfcli: no meshes given\n")
+    assert (done.returncode, done.stderr) == (2, "sdfcli: no names on standard input\n")
 
 
 @full

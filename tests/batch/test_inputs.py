@@ -75,7 +75,7 @@ def test_what_is_named(
         (["parts", "parts/deep"], True, ["parts/a.obj", "parts/deep/a.ply", "both"]),
         (["empty"], True, ["empty", "no meshes"]),
         (["empty"], False, ["empty", "no meshes", "-r"]),
-        (["-"], False, ["no meshes"]),
+        (["-"], False, ["no names on standard input"]),
         ([""], False, ["empty name"]),
     ],
 )
