@@ -103,5 +103,5 @@ def run_all(request: BuildRequest, style: Style, report: Path | None) -> int:
     from sdfcli.cli.report import reported
 
     with reported(report, request) as done:
-        show(run(request, lambda mesh: progress(mesh, style.quiet)), request, style, done)
+        show(run(request, lambda mesh: progress(mesh, style.quiet)), request, style, done, report is not None)
     return worst_code(int(outcome["exit_code"]) for outcome in done)

@@ -19,7 +19,7 @@ from sdfcli.cli.build_options import (
     check_require,
 )
 from sdfcli.cli.outcomes import counts, unit_of
-from sdfcli.cli.output import print_json, print_lines, print_table, progress, say
+from sdfcli.cli.output import batch_progress, print_json, print_lines, print_table, progress, say
 from sdfcli.cli.records import Count, Json, Line, Rule, Vector, keyed, one_of, stored
 from sdfcli.cli.wording import health_text, lengths_of, sheets_text, verdict_text
 from sdfcli.errors import EXIT_CODES, CheckFailedError, InputError, worst_code
@@ -118,12 +118,13 @@ def check(
     found = find_meshes(meshes, listed_names(meshes), recursive)
     settings = Settings(device, threads, params=params, force=force, require=require, check=True)
     request = BuildRequest([Job(mesh, "") for mesh in found], settings, workers=jobs)
-    with reported(report, request) as done:
+    with reported(report, request) as done, batch_progress(len(found), quiet or json or request.here) as update:
         for outcome in run(request, lambda mesh: progress(mesh, quiet or json)):
             if outcome["status"] == "failed":
                 outcome["verdict"] = VERDICTS[-1] if outcome["exit_code"] == InputError.exit_code else None
             done.append(outcome)
             _show(outcome, request.here, params, json, quiet)
+            update(len(done))
     if not (request.here or json or quiet):
         print_lines(counts(done, len(found), check=True))
     worst = worst_code(int(outcome["exit_code"]) for outcome in done)

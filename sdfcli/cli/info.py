@@ -16,6 +16,7 @@ from sdfcli.cli.wording import (
     frames_text,
     health_text,
     kept_text,
+    leaves_text,
     length_text,
     lengths_of,
     sheets_text,
@@ -245,7 +246,7 @@ def _known(told: dict[str, Any]) -> list[tuple[str, str]]:
         ("sign", f"{told['sign']} ({told['sign_reason']}), asked for: {asked['sign']}"),
         ("verdict", verdict_text(told)),
         ("thin walls", sheets_text(told["sheets"], asked["tolerance"], unit, name, signed=told["sign"] != "none")),
-        ("kept from", f"{kept}; {told['sheets']['leaves']:,} leaves for walls and gaps that are thin"),
+        ("kept from", f"{kept}; {leaves_text(told['sheets']['leaves'])} for walls and gaps that are thin"),
         ("jump leaves", f"{told['jump_leaves']:,}"),
     ]
 

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
-from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, say, time_left
+from sdfcli.cli.output import batch_progress, error_text, human_bytes, print_json, print_table, say, time_left
 from sdfcli.cli.records import Count, Json, Line, Stated, Vector, one_of, stored
 from sdfcli.cli.wording import (
     errors_text,
     health_text,
     kept_text,
+    leaves_text,
     length_text,
     lengths_of,
     sheets_text,
@@ -98,26 +99,30 @@ class Style(NamedTuple):
     verbose: bool
 
 
-def show(outcomes: Iterable[Outcome], request: BuildRequest, style: Style, done: list[Outcome]) -> None:
+def show(
+    outcomes: Iterable[Outcome], request: BuildRequest, style: Style, done: list[Outcome], paged: bool = False
+) -> None:
     """Shows each outcome as it arrives: a table if there is one mesh, else a line each and a summary. Appends to
-    `done`."""
+    `done`. paged: a report page is written afterwards."""
     start, total = time.perf_counter(), len(request.jobs)
     try:
-        for outcome in outcomes:
-            done.append(outcome)
-            if not (style.quiet or request.here):  # in this process they were shown at once
-                for note in outcome.get("notes", []):
-                    say(f"note: {outcome['input']}: {note}")
-            if style.json:
-                print_json(_record(outcome, request.settings))
-            if request.here:
-                _show_alone(outcome, request.settings, style)
-            else:
-                left = time_left_of(done, total, time.perf_counter() - start)
-                _show_line(outcome, _place(len(done), total), left, style)
+        with batch_progress(total, style.quiet or request.here) as update:
+            for outcome in outcomes:
+                done.append(outcome)
+                if not (style.quiet or request.here):  # in this process they were shown at once
+                    for note in outcome.get("notes", []):
+                        say(f"note: {outcome['input']}: {note}")
+                if style.json:
+                    print_json(_record(outcome, request.settings))
+                if request.here:
+                    _show_alone(outcome, request.settings, style)
+                else:
+                    left = time_left_of(done, total, time.perf_counter() - start)
+                    _show_line(outcome, _place(len(done), total, left), style)
+                update(len(done))
     finally:
         if done and not (style.quiet or request.here):
-            for line in _summary(done, total, time.perf_counter() - start):
+            for line in _summary(done, total, time.perf_counter() - start, paged):
                 say(line)
     if not style.quiet:
         _note_unused(done, request.settings.previous)
@@ -139,13 +144,13 @@ def _show_alone(outcome: Outcome, settings: Settings, style: Style) -> None:
         say(f"sdfcli: warning: {outcome['input']}: distances without signs: {outcome['sign_reason']}")
 
 
-def _show_line(outcome: Outcome, place: str, left: str, style: Style) -> None:
+def _show_line(outcome: Outcome, place: str, style: Style) -> None:
     if outcome["status"] == "failed":
         message = outcome["error"]
-        say(f"sdfcli: {message}" if style.quiet else f"{place} FAILED {message}{left}", "FAILED")
+        say(f"sdfcli: {message}" if style.quiet else f"{place} FAILED {message}", "FAILED")
         return
     if not style.quiet:
-        say(f"{place} {_line(outcome)}{left}", outcome["verdict"])
+        say(f"{place} {_line(outcome)}", outcome["verdict"])
     if "error" in outcome:
         say(f"sdfcli: {outcome['error']}")
 
@@ -171,17 +176,16 @@ def unit_of(outcome: Outcome) -> float:
     return float(outcome.get("unit") or outcome.get("health", outcome)["diagonal"])
 
 
-def _place(number: int, total: int) -> str:
-    return f"[{number:>{len(f'{total:,}')},}/{total:,}]"
+def _place(number: int, total: int, left: str) -> str:
+    return f"[{number:>{len(f'{total:,}')},}/{total:,}{left and f', {left}'}]"
 
 
 def time_left_of(done: list[Outcome], total: int, seconds: float) -> str:
     """The remaining time, at the pace of the meshes that were not skipped; empty while unknown, or if short."""
     built = sum(outcome["status"] != "skipped" for outcome in done)
     remaining = (total - len(done)) * seconds / max(1, built)
-    return (
-        f"; {time_left(remaining)}" if built > 1 + min(SHARE_TIMED * total, MOST_TIMED) and remaining >= SHORT else ""
-    )
+    known = built > 1 + min(SHARE_TIMED * total, MOST_TIMED)
+    return time_left(remaining) if known and remaining >= SHORT else ""
 
 
 def _line(outcome: Outcome) -> str:
@@ -217,7 +221,7 @@ def _field_facts(outcome: Outcome) -> str:
     unit, measure = unit_of(outcome), unit_name(outcome)
     missed = f" misses the tolerance {error_text(outcome['tolerance'] * unit)}" if outcome["error_limit"] else ""
     error = f"error {length_text(outcome['max_error'], unit, measure)}{missed}"
-    return f"{outcome['verdict']}, {outcome['leaves']:,} leaves, {error}"
+    return f"{outcome['verdict']}, {leaves_text(outcome['leaves'])}, {error}"
 
 
 def counts(done: list[Outcome], total: int, check: bool = False) -> str:
@@ -241,18 +245,19 @@ def _word(outcome: Outcome) -> str:
     return "sampled" if "pos" in outcome else "built"
 
 
-def _summary(done: list[Outcome], total: int, seconds: float) -> list[str]:
+def _summary(done: list[Outcome], total: int, seconds: float, paged: bool) -> list[str]:
     lines = [f"{counts(done, total)}, in {seconds:.1f} s"]
     lines += [f"  {_word(each)} ({each['exit_code']}): {each['input']}" for each in done if each["exit_code"]]
     if len(done) < total:
-        lines.append("  to continue, repeat the command with --skip-existing")
+        page = " and another --report" if paged else ""
+        lines.append(f"  to continue, repeat the command with --skip-existing{page}")
     return lines
 
 
 def _print_table(report: Outcome, verbose: bool) -> None:
     skipped = report["status"] == "skipped"
     unit, name = unit_of(report), unit_name(report)
-    shape = f"{report['leaves']:,} leaves, {report['corners']:,} corners, depth {report['depth']}"
+    shape = f"{leaves_text(report['leaves'])}, {report['corners']:,} corners, depth {report['depth']}"
     rows = [
         ("verdict", verdict_text(report)),
         ("error", errors_text(report, unit, name)),
@@ -270,7 +275,7 @@ def _print_table(report: Outcome, verbose: bool) -> None:
     if report["sheets"]["leaves"]:
         rows.append(("", f"{report['sheets']['leaves']:,} of the leaves for thin walls and gaps"))
     if report["jump_leaves"]:
-        rows.append(("holes", f"closed across {report['jump_leaves']:,} leaves in which the sign jumps"))
+        rows.append(("holes", f"closed across {leaves_text(report['jump_leaves'])} in which the sign jumps"))
     print_table(report["input"], rows, verdict=report["verdict"])
     if verbose and not skipped:
         print_table("", [(name, f"{value:.3f}") for name, value in report["seconds"].items()], ("stage", "seconds"))

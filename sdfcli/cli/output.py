@@ -246,20 +246,42 @@ def progress(title: str, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def _lines(title: str) -> Iterator[Callable[[str], None]]:
-    start, latest, over = time.monotonic(), [title], threading.Event()
+def batch_progress(total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """Yields a function to call with the number of meshes done so far, after each one's own line. If standard error is
+    not a terminal, a line is printed after PERIOD seconds without a call."""
+    if quiet or sys.stderr.isatty():
+        yield lambda done: None
+        return
+    with _lines(f"0 of {total:,} done", alone=False) as update:
+        yield lambda done: update(f"{done:,} of {total:,} done")
+
+
+@contextmanager
+def _lines(title: str, alone: bool = True) -> Iterator[Callable[[str], None]]:
+    """Prints the latest words every PERIOD seconds; yields a function that sets them. alone: the words follow the
+    title; otherwise they replace it, and restart the period."""
+    start, latest, over, restart = time.monotonic(), [title], False, threading.Event()
 
     def repeat() -> None:
-        while not over.wait(PERIOD):
+        while not over:
+            if restart.wait(PERIOD):
+                restart.clear()
+                continue
             with suppress(OSError):  # a closed stream
                 say(f"{latest[0]}, {time.monotonic() - start:.0f} s")
+
+    def update(what: str) -> None:
+        latest[0] = f"{title}: {what}" if alone else what
+        if not alone:
+            restart.set()
 
     speaker = threading.Thread(target=repeat, daemon=True)
     speaker.start()
     try:
-        yield lambda what: latest.__setitem__(0, f"{title}: {what}")
+        yield update
     finally:
-        over.set()
+        over = True
+        restart.set()
         speaker.join()
 
 

@@ -27,7 +27,7 @@ from sdfcli.cli.build_options import (
 )
 from sdfcli.cli.output import error_text, human_bytes, pace, print_json, print_table, progress, say
 from sdfcli.cli.records import Count, Line, Seconds, SummedSequence, took
-from sdfcli.cli.wording import frames_text, length_text, lengths_of
+from sdfcli.cli.wording import frames_text, leaves_text, length_text, lengths_of
 from sdfcli.errors import UsageError
 from sdfcli.params import ENDINGS, BuildOptions, BuildParams
 from sdfcli.startup import driver
@@ -231,7 +231,7 @@ class Shown:
         how = "kept" if row["seconds"] is None else f"{row['seconds']['total']:.2f} s"
         error = f"error {error_text(row['max_error'])}"
         place = f"[{row['index'] + 1:,}/{len(self.frames):,}]"
-        return f"{place} {name}: {row['verdict']}, {row['leaves']:,} leaves, {error}, {how}"
+        return f"{place} {name}: {row['verdict']}, {leaves_text(row['leaves'])}, {error}, {how}"
 
     def end(self, named: list[str], output: Path, facts: dict[str, Any], unit: float) -> None:
         """Shows the summary. facts: `save_sequence`'s result."""

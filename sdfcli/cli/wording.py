@@ -29,6 +29,11 @@ def kept_text(limit: str | None) -> str:
     return "kept" if limit is None else ERROR_LIMITS.get(limit, "missed")
 
 
+def leaves_text(count: int) -> str:
+    """A leaf count as text."""
+    return f"{count:,} lea{'f' if count == 1 else 'ves'}"
+
+
 def health_text(health: dict[str, Any]) -> str:
     """A mesh's state in a few words."""
     from sdfcli.mesh.health import count_text

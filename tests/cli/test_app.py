@@ -173,6 +173,26 @@ def test_progress_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said.empty()
 
 
+def test_progress_of_a_batch_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line after a silent period; none while meshes' own lines come."""
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
+    monkeypatch.setattr(output, "say", said.put)
+    monkeypatch.setattr(output, "PERIOD", 3600.0)
+    with output.batch_progress(8, quiet=False) as update:
+        for done in range(3):
+            update(done)
+    assert said.empty()
+    monkeypatch.setattr(output, "PERIOD", 0.01)
+    with output.batch_progress(8, quiet=False) as update:
+        assert re.fullmatch(r"0 of 8 done, \d+ s", said.get(timeout=60))
+        update(3)
+        while "3 of 8 done, " not in said.get(timeout=60):
+            pass
+    begun = threading.active_count()
+    with output.batch_progress(8, quiet=True):
+        assert threading.active_count() == begun
+
+
 @pytest.mark.parametrize("command", ["check", "info"])
 def test_quiet(command: str, tmp_path: Path) -> None:
     path = tmp_path / ("ball.off" if command == "check" else "ball.h5")

@@ -27,10 +27,10 @@ from commands import reports
 from sdfcli.backend.select import device_names
 from sdfcli.batch import pool
 from sdfcli.batch.inputs import Job
-from sdfcli.batch.messages import Settings
+from sdfcli.batch.messages import Settings, failure
 from sdfcli.batch.pool import build_all, plan
-from sdfcli.cli.outcomes import time_left_of
-from sdfcli.errors import DeviceError, UsageError
+from sdfcli.cli.outcomes import Style, _place, _show_line, time_left_of
+from sdfcli.errors import DeviceError, InputError, UsageError
 from sdfcli.params import BuildParams
 from sdfcli.runtime.hardware import available_threads
 
@@ -651,16 +651,36 @@ def test_the_fields_of_a_folder_need_a_folder(scans: Path, tmp_path: Path) -> No
     [
         (0, 1, 100, 10.0, ""),  # parallel builds end together: too few to tell
         (0, 6, 100, 60.0, ""),
-        (0, 7, 100, 70.0, "; 15 min 30 s left"),
+        (0, 7, 100, 70.0, "15 min 30 s left"),
         (0, 96, 100, 192.0, ""),  # 8 s
-        (50, 7, 100, 70.0, "; 7 min 10 s left"),  # skipping takes no time
+        (50, 7, 100, 70.0, "7 min 10 s left"),  # skipping takes no time
         (50, 0, 100, 1.0, ""),
-        (0, 32, 10_000, 32.0, "; 2 h 46 min left"),
+        (0, 32, 10_000, 32.0, "2 h 46 min left"),
     ],
 )
 def test_the_remaining_time(skipped: int, built: int, total: int, seconds: float, said: str) -> None:
     done = [{"status": "skipped"}] * skipped + [{"status": "ok"}] * built
     assert time_left_of(done, total, seconds) == said
+
+
+@pytest.mark.parametrize(("left", "place"), [("", "[  7/100]"), ("16 s left", "[  7/100, 16 s left]")])
+def test_the_remaining_time_is_no_part_of_a_message(left: str, place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = failure("x.ply", "x.h5", InputError("x.ply: vertex 100 is not finite"))
+    _show_line(outcome, _place(7, 100, left), Style(json=False, quiet=False, verbose=False))
+    assert capsys.readouterr().err == f"{place} FAILED x.ply: vertex 100 is not finite\n"
+
+
+def test_to_continue_a_batch_with_a_page(scans: Path, out: Path, tmp_path: Path) -> None:
+    (scans / "a.obj").write_bytes(BAD["nan.obj"])
+    page = ["--report", tmp_path / "page.html"]
+    for words, said in (([], "--skip-existing"), (page, "--skip-existing and another --report")):
+        done = run(scans, "-o", out, "--jobs", 1, "--fail-fast", *words)
+        assert done.stderr.splitlines()[-1] == f"  to continue, repeat the command with {said}"
+
+
+def test_no_names_on_standard_input() -> None:
+    done = run("-")
+    assert (done.returncode, done.stderr) == (2, "sdfcli: no names on standard input\n")
 
 
 def test_lines_say_that_a_tolerance_is_missed(tmp_path: Path) -> None:
