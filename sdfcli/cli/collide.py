@@ -39,8 +39,8 @@ Poses = Annotated[
     typer.Option(
         "--poses",
         metavar="FILE",
-        help="Poses from the mesh's frame to the field's: .npy file of matrices (t, 4, 4), or .csv, .txt or .json file "
-        "with quaternions, angles or matrices.",
+        help="Poses from the mesh's frame to the field's: .npy file of matrices (t, 4, 4), or .csv, .txt, .tum or "
+        ".json file with quaternions, angles or matrices.",
         show_default=False,
     ),
 ]

@@ -241,7 +241,8 @@ def place_of_plane(backend: Backend, field: Field, axis: str, at: float | None) 
     """Plane position along the axis. Raises UsageError for a plane outside the domain."""
     k = "xyz".index(axis)
     if at is None:
-        return float(middle_of(backend, field)[k])
+        middle = float(middle_of(backend, field)[k])
+        return middle if abs(middle) > 1e-9 * field.domain.length else 0.0  # rounding of a symmetric shape's middle
     low, high = float(field.domain.origin[k]), float(field.domain.origin[k] + field.domain.length)
     if not low <= at <= high:
         raise UsageError(f"--at {at:g}: the domain goes from {low:.9g} to {high:.9g} along {axis}")

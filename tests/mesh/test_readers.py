@@ -1161,3 +1161,11 @@ def test_a_count_that_is_too_small(tmp_path: Path) -> None:
     (tmp_path / "a.stl").write_bytes(stl_of(shapes.triangles(shapes.cube()), 11) + b"abc")
     with pytest.raises(InputError, match="another triangle follows the 11 that the header says"):
         load_mesh(tmp_path / "a.stl")
+
+
+@pytest.mark.parametrize("suffix", [".ply", ".stl", ".3mf", ".glb", ".step"])
+def test_git_lfs_pointers(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a{suffix}"
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12\n")
+    with pytest.raises(InputError, match="Git LFS pointer in place of the file: run `git lfs pull`"):
+        readers.read_file(path)

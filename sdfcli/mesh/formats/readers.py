@@ -57,6 +57,10 @@ _STL_HEAD, _STL_FACE = 84, 50
 """Bytes in a binary STL header, and per triangle without attribute bytes."""
 
 
+LFS_POINTER = b"version https://git-lfs"
+"""Start of the text that stands for a file in a clone without Git LFS."""
+
+
 def read_file(path: Path) -> Arrays:
     """Vertices (v, 3) and triangles (f, 3), f >= 0, from a file in one of FORMATS.
 
@@ -68,6 +72,9 @@ def read_file(path: Path) -> Arrays:
         raise InputError(IS_FIELD)
     if suffix not in FORMATS:
         raise InputError(f"unknown mesh format; use {', '.join(FORMATS)}")
+    with open(path, "rb") as file:
+        if file.read(len(LFS_POINTER)) == LFS_POINTER:
+            raise InputError("a Git LFS pointer in place of the file: run `git lfs pull`")
     require(READING.get(suffix, LEAST_READING) * path.stat().st_size, "reading it")
     try:
         return READERS.get(suffix, read_apart)(path)
