@@ -135,8 +135,8 @@ def test_options_mean_the_same(tmp_path: Path, options: dict[str, Any]) -> None:
 
 def test_sizes_and_domains_as_text_and_as_numbers() -> None:
     shape = shapes.cube()
-    one = sdfcli.build(shape, domain="-2, -2, -2, 4", max_memory="1G", **SMALL)
-    two = sdfcli.build(shape, domain=np.array([-2, -2, -2, 4]), max_memory=10**9, **SMALL)
+    one = sdfcli.build(shape, domain="-2, -2, -2, 4", max_memory="64G", **SMALL)
+    two = sdfcli.build(shape, domain=np.array([-2, -2, -2, 4]), max_memory=64 * 10**9, **SMALL)
     assert one.content_sha256 == two.content_sha256
     for memory in ("", "2X", "-1", 0, -5):
         with pytest.raises(UsageError, match="--max-memory"):
@@ -330,8 +330,8 @@ def test_verify(tmp_path: Path) -> None:
 
 
 def test_estimate() -> None:
-    found = sdfcli.estimate(shapes.icosphere(2), max_memory="1G", **SMALL)
-    assert found.limit_bytes == 10**9
+    found = sdfcli.estimate(shapes.icosphere(2), max_memory="64G", **SMALL)
+    assert found.limit_bytes == 64 * 10**9
     assert found.fits
 
 

@@ -178,7 +178,7 @@ def test_builds_begin_to_overflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     backend = Watched()
     monkeypatch.setattr(pipeline, "select_backend", lambda *_: backend)
-    monkeypatch.setattr(overflow, "LEAST_ROOM", 20 * MB)
+    monkeypatch.setattr(overflow, "LEAST_ROOM", 5 * MB)
     monkeypatch.setattr(scratch, "LEAST", 1 << 14)
     with overflow.overflow(tmp_path):
         found = sdfcli.build(shape, max_memory=used_memory() + 30 * MB, **parameters)
