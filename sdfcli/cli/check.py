@@ -136,6 +136,9 @@ def _show(outcome: Outcome, alone: bool, params: BuildParams, json: bool, quiet:
     failed = outcome["status"] == "failed"
     if "error" in outcome:
         say(f"sdfcli: {outcome['error']}")
+    if not alone and not quiet:  # alone, its reader has said them
+        for note in outcome.get("notes", []):
+            say(f"note: {outcome['input']}: {note}")
     if json:
         facts = {name: each for name, each in outcome.items() if name not in ("status", "output", "unit")}
         print_json(Unusable(**facts) if failed else Checked(**facts, lengths=lengths_of(outcome, unit_of(outcome))))
