@@ -19,8 +19,8 @@ except ImportError:  # source tree
         found = [os.path.join(folder, "sdfcli") for folder in others]
         return [folder for folder in found if os.path.exists(os.path.join(folder, "_version.py"))][:1]
 
-    if _installed():
-        __path__ = _installed()
+    if _found := _installed():
+        __path__ = _found
         from sdfcli._version import __version__
 
 __all__ = [

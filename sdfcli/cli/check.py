@@ -18,7 +18,7 @@ from sdfcli.cli.build_options import (
     Unit,
     check_require,
 )
-from sdfcli.cli.outcomes import counts, unit_of
+from sdfcli.cli.outcomes import counts, say_notes, unit_of
 from sdfcli.cli.output import batch_progress, print_json, print_lines, print_table, progress, say
 from sdfcli.cli.records import Count, Json, Line, Rule, Vector, keyed, one_of, stored
 from sdfcli.cli.wording import health_text, lengths_of, sheets_text, verdict_text
@@ -137,8 +137,7 @@ def _show(outcome: Outcome, alone: bool, params: BuildParams, json: bool, quiet:
     if "error" in outcome:
         say(f"sdfcli: {outcome['error']}")
     if not alone and not quiet:  # alone, its reader has said them
-        for note in outcome.get("notes", []):
-            say(f"note: {outcome['input']}: {note}")
+        say_notes(outcome)
     if json:
         facts = {name: each for name, each in outcome.items() if name not in ("status", "output", "unit")}
         print_json(Unusable(**facts) if failed else Checked(**facts, lengths=lengths_of(outcome, unit_of(outcome))))

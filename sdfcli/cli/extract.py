@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.fields import NAME, FrameRange, check_choice, numbered, open_field
+from sdfcli.cli.fields import NAME, FrameRange, check_choice, numbered, open_field, outputs_of
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress, say
 from sdfcli.cli.records import Count, Json, Line, keyed, one_of, size
 from sdfcli.cli.wording import length_text
@@ -100,9 +100,7 @@ def extract(
     from sdfcli.runtime.files import check_ending, check_target
 
     check_choice(frame, time, frames)
-    target = output or Path(file.stem + ("_iso.ply" if frames is None else "_iso_%04d.ply"))
-    if NAME in str(target):
-        target = Path(str(target).replace(NAME, file.stem))
+    [target] = outputs_of([file], output or Path(f"{NAME}_iso{'' if frames is None else '_%04d'}.ply"))
     check_ending(target, *ENDINGS)
     chosen = None if frames is None else FrameRange(file, frames)
     targets = [target] if chosen is None else numbered(target, chosen.numbers)

@@ -110,8 +110,7 @@ def show(
             for outcome in outcomes:
                 done.append(outcome)
                 if not (style.quiet or request.here):  # in this process they were shown at once
-                    for note in outcome.get("notes", []):
-                        say(f"note: {outcome['input']}: {note}")
+                    say_notes(outcome)
                 if style.json:
                     print_json(_record(outcome, request.settings))
                 if request.here:
@@ -153,6 +152,12 @@ def _show_line(outcome: Outcome, place: str, style: Style) -> None:
         say(f"{place} {_line(outcome)}", outcome["verdict"])
     if "error" in outcome:
         say(f"sdfcli: {outcome['error']}")
+
+
+def say_notes(outcome: Outcome) -> None:
+    """Prints the notes of a mesh's reader."""
+    for note in outcome.get("notes", []):
+        say(f"note: {outcome['input']}: {note}")
 
 
 def _note_unused(done: list[Outcome], previous: str | None) -> None:
