@@ -293,7 +293,7 @@ def test_short_representations(tmp_path: Path) -> None:
         sdfcli.contacts(made, shape, poses, margin=1.0, device="cpu"),
         sdfcli.contacts(made, shape, poses, margin=1.0, device="cpu").manifold,
         sdfcli.first_contact(made, shape, poses, device="cpu"),
-        sdfcli.isosurface(made, resolution=16, device="cpu"),
+        sdfcli.isosurface(made, cells=16, device="cpu"),
         sdfcli.verify(made, shape, samples=30, device="cpu"),
         next(iter(sdfcli.flow(made, tuple(made.bounds.ravel()), 0.35, device="cpu", time=0.1, frames=1))),
     ]

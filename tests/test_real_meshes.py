@@ -58,7 +58,7 @@ def test_surfaces_of_fields(name: str, most_away: float, real_mesh: RealMesh) ->
     field = sdfcli.build(path, device="cpu")
     index = sdfcli.MeshDistance(path, device="cpu")
     for resolution in (120, 250):
-        surface = sdfcli.isosurface(field, resolution=resolution, device="cpu")
+        surface = sdfcli.isosurface(field, cells=resolution, device="cpu")
         check_closed(surface)
         away = index.distance(surface.vertices)
         allowed = 1e-3 * index.mesh.diagonal + field.domain.length / resolution / 2

@@ -139,7 +139,7 @@ def work() -> None:
                 field = sdfcli.build(mesh, device="cpu", threads=THREADS, **small)
                 field.sample(points)
                 level = float(np.median(field.distance))
-                sdfcli.isosurface(field, resolution=50, iso=level, device="cpu", threads=THREADS)
+                sdfcli.isosurface(field, cells=50, iso=level, device="cpu", threads=THREADS)
                 found = sdfcli.contacts(field, mesh, poses, margin=level, device="cpu", threads=THREADS).manifold
                 for beside in {}, {"mesh": mesh, "contacts": found}:
                     look = {"iso": level, "device": "cpu", "threads": THREADS, **beside}

@@ -27,7 +27,7 @@ Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Mesh file: .ply, .obj, .stl or .glb; NAME_iso.ply by default."),
 ]
-Resolution = Annotated[
+Cells = Annotated[
     int | None,
     typer.Option(
         help="Grid cells per domain axis; by default the fewest, a power of two, that keep the surface within half the "
@@ -78,7 +78,7 @@ class ExtractedFrame(Extracted, title="extract --frames", shared="frame time"):
 def extract(
     file: Source,
     output: Output = None,
-    resolution: Resolution = None,
+    cells: Cells = None,
     iso: Iso = 0.0,
     spacing: Spacing = None,
     mesh: Reference = None,
@@ -93,7 +93,7 @@ def extract(
 ) -> None:
     """Extract an isosurface as a watertight triangle mesh, by marching cubes.
 
-    Example: sdfcli extract bunny.h5 --iso 0.002 --resolution 512 -o shell.ply
+    Example: sdfcli extract bunny.h5 --iso 0.002 --cells 512 -o shell.ply
     """
     from sdfcli.backend import select_backends
     from sdfcli.extract.mesh_file import ENDINGS
@@ -115,12 +115,12 @@ def extract(
         backends, times = None, [start]
         for each, (facts, opened) in zip(targets, _opened(file, frame, time, chosen, update), strict=True):
             backends = backends or select_backends(device, threads)
-            resolution = _resolution(backends[0], opened, resolution, iso, notes)
+            cells = _cells(backends[0], opened, cells, iso, notes)
             diagonal = getattr(opened, "info", {}).get("mesh", {}).get("diagonal")
             times.append(clock.perf_counter())
             if chosen is None:
                 update("extracting")
-            grid, surface = _surface(opened, backends, iso, resolution, distances)
+            grid, surface = _surface(opened, backends, iso, cells, distances)
             times.append(clock.perf_counter())
             measured = _deviation(surface, opened, iso, mesh, backends[0], notes)
             times.append(clock.perf_counter())
@@ -170,20 +170,18 @@ def _opened(
         yield {"frame": number, "time": chosen.time(number)}, field
 
 
-def _resolution(backend: Backend, opened: Any, resolution: int | None, iso: float, notes: dict[str, str]) -> int | None:
-    """Grid resolution; a field's default follows its tolerance. Adds a note if that is limited."""
-    from sdfcli.extract.resolution import default_resolution, most_cells
+def _cells(backend: Backend, opened: Any, cells: int | None, iso: float, notes: dict[str, str]) -> int | None:
+    """Grid cells per axis; a field's default follows its tolerance. Adds a note if that is limited."""
+    from sdfcli.extract.resolution import default_cells, most_cells
     from sdfcli.field.field import Field
 
-    if resolution is not None or not isinstance(opened, Field):
-        return resolution
-    resolution = default_resolution(backend, opened, iso)
+    if cells is not None or not isinstance(opened, Field):
+        return cells
+    cells = default_cells(backend, opened, iso)
     finest = 1 << int(opened.leaf_level.max())
-    if resolution == most_cells(opened) < finest:
-        notes["cells"] = (
-            f"{resolution} cells along an axis, the most by default; the octree's finest level has {finest}"
-        )
-    return resolution
+    if cells == most_cells(opened) < finest:
+        notes["cells"] = f"{cells} cells along an axis, the most by default; the octree's finest level has {finest}"
+    return cells
 
 
 def _deviation(
@@ -216,16 +214,16 @@ def _deviation(
 
 
 def _surface(
-    opened: Any, backends: list[Backend], iso: float, resolution: int | None, spacing: list[float] | float | None
+    opened: Any, backends: list[Backend], iso: float, cells: int | None, spacing: list[float] | float | None
 ) -> tuple[Grid, Surface]:
     from sdfcli.extract.isosurface import make_source
     from sdfcli.extract.marching_cubes import extract
 
     try:
-        source = make_source(opened, backends[0], iso, resolution, spacing)
+        source = make_source(opened, backends[0], iso, cells, spacing)
         return source.grid, extract(source, backends)
     except MemoryError as error:
-        raise OutOfMemoryError(f"out of memory: {error}; try a smaller --resolution") from error
+        raise OutOfMemoryError(f"out of memory: {error}; try a smaller --cells") from error
 
 
 def _write(path: Path, force: bool, surface: Surface, grid: Grid, notes: dict[str, str]) -> None:

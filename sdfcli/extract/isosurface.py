@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sdfcli.backend import Backend, select_backends
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.extract.marching_cubes import Surface, extract
-from sdfcli.extract.resolution import default_resolution
+from sdfcli.extract.resolution import default_cells
 from sdfcli.extract.sources import FieldSource, Source, VolumeSource
 from sdfcli.field.field import Field, gpu_of
 from sdfcli.mesh.arrays import unmasked
@@ -28,7 +28,7 @@ def isosurface(
     source: Field | PathLike[str] | npt.ArrayLike,
     *,
     iso: float = 0.0,
-    resolution: int | None = None,
+    cells: int | None = None,
     spacing: npt.ArrayLike | None = None,
     device: str = "auto",
     threads: int | None = None,
@@ -40,7 +40,7 @@ def isosurface(
             file. A volume's value [i, j, k] lies at spacing x (i, j, k), in .npz and .vti files at the place stored
             there. A CuPy volume stays on its device, and gives CuPy arrays.
         iso: level, a distance in the mesh's units or a value in the volume.
-        resolution: cells along each axis of a field's domain. None: the smallest power of two that keeps the surface
+        cells: cell count along each axis of a field's domain. None: the smallest power of two that keeps the surface
             within half the build's tolerance of the field's, at most 1024, or 4096 if thin walls need it.
         spacing: spacing of a volume's values, a number or three. None: 1.
         device: `auto`, `cpu`, `cuda`, `cuda:N`, or several GPUs as in `cuda:0,1`. The result is the same on all.
@@ -56,9 +56,9 @@ def isosurface(
     there = gpu_of(opened)
     backends = select_backends(there or device, threads)
     try:
-        return extract(make_source(opened, backends[0], iso, resolution, spacing), backends, to_host=there is None)
+        return extract(make_source(opened, backends[0], iso, cells, spacing), backends, to_host=there is None)
     except MemoryError as error:
-        raise OutOfMemoryError(f"out of memory: {error}; try a smaller --resolution") from error
+        raise OutOfMemoryError(f"out of memory: {error}; try a smaller --cells") from error
 
 
 class Volume(NamedTuple):
@@ -119,19 +119,17 @@ FAULTS = InputError, OSError, ValueError, EOFError, RuntimeError, MemoryError, z
 """Exceptions from reading a volume that is damaged or too large for memory."""
 
 
-def make_source(
-    opened: Any, backend: Backend, iso: float, resolution: int | None, spacing: npt.ArrayLike | None
-) -> Source:
+def make_source(opened: Any, backend: Backend, iso: float, cells: int | None, spacing: npt.ArrayLike | None) -> Source:
     """The Source for `extract`. Raises UsageError for parameters not applicable to the source."""
     if not math.isfinite(iso) or abs(iso) > float(np.finfo(np.float32).max):
         raise UsageError(f"--iso {iso}: use a finite number")
     if isinstance(opened, Field):
         if spacing is not None:
             raise UsageError("--spacing is for volumes; a field has its own scale")
-        chosen = default_resolution(backend, opened, iso) if resolution is None else resolution
+        chosen = default_cells(backend, opened, iso) if cells is None else cells
         return FieldSource(backend, opened, chosen, iso)
-    if resolution is not None:
-        raise UsageError("--resolution is for fields; a volume has its own")
+    if cells is not None:
+        raise UsageError("--cells is for fields; a volume has its own")
     if isinstance(opened, Volume):
         if spacing is not None:
             raise UsageError("--spacing is for .npy volumes; .npz and .vti files have their own")

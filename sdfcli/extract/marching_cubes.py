@@ -83,7 +83,7 @@ def extract(
             piece.base = made
             made += piece.own_vertices
         if made > MOST_VERTICES:
-            raise OutOfMemoryError(f"more than {MOST_VERTICES} vertices; use a smaller --resolution")
+            raise OutOfMemoryError(f"more than {MOST_VERTICES} vertices; use a smaller --cells")
         pieces += at_once(lambda piece: piece.mesh(to_host), parts)
         cut = cut or any(piece.cut for piece in parts)
     if made == 0:

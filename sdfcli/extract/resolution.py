@@ -1,4 +1,4 @@
-"""Default resolution of a field's isosurface, and a surface's deviation from the field or from a mesh."""
+"""Default cell count of an isosurface's grid, and a surface's deviation from the field or from a mesh."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_POINTS = 1 << 17
 """Maximum number of points at which a surface is measured."""
 
 
-def default_resolution(backend: Backend, field: Field, iso: float) -> int:
+def default_cells(backend: Backend, field: Field, iso: float) -> int:
     """Cells along an axis: the smallest power of two whose grid keeps the field's tolerance, or as many as in the
     octree's finest level, at most `most_cells`.
 

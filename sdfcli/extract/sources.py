@@ -119,17 +119,17 @@ def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.floa
 
 
 class FieldSource:
-    """The trilinear field, in float32, at grid nodes, with `resolution` cells along each domain axis."""
+    """The trilinear field, in float32, at grid nodes, with `cells` cells along each domain axis."""
 
     granularity = 1
 
-    def __init__(self, backend: Backend, field: Field, resolution: int, level: float) -> None:
-        if not 1 <= resolution <= MOST_CELLS or resolution != int(resolution):
-            raise UsageError(f"--resolution {resolution}: use a whole number from 1 to {MOST_CELLS}")
+    def __init__(self, backend: Backend, field: Field, cells: int, level: float) -> None:
+        if not 1 <= cells <= MOST_CELLS or cells != int(cells):
+            raise UsageError(f"--cells {cells}: use a whole number from 1 to {MOST_CELLS}")
         self.field, self.level = field, np.float32(level)
-        step = field.domain.length / resolution
+        step = field.domain.length / cells
         frame = np.array([*field.domain.origin, step, step, step], np.float64)
-        self.grid = Grid((resolution, resolution, resolution), frame, reversed=False)
+        self.grid = Grid((cells, cells, cells), frame, reversed=False)
         with backend.active():
             self._brick: npt.NDArray[np.uint64] = backend.to_host(self._candidates(backend))
 

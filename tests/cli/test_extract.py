@@ -44,7 +44,7 @@ def ball(volume: float) -> float:
 @pytest.mark.parametrize("ending", ["ply", "obj", "stl", "glb", "PLY"])
 def test_formats(ending: str, folder: Path, tmp_path: Path) -> None:
     target = tmp_path / f"mesh.{ending}"
-    told = report(folder / "ball.h5", "-o", target, "--resolution", 60)
+    told = report(folder / "ball.h5", "-o", target, "--cells", 60)
     assert told["output"] == str(target)
     assert told["closed"] is True
     assert told["cells"] == [60, 60, 60]
@@ -58,8 +58,8 @@ def test_formats(ending: str, folder: Path, tmp_path: Path) -> None:
 
 
 def test_the_file_holds_what_was_extracted(folder: Path, tmp_path: Path) -> None:
-    report(folder / "ball.h5", "-o", tmp_path / "mesh.ply", "--resolution", 33, "--iso", 0.03)
-    surface = sdfcli.isosurface(folder / "ball.h5", resolution=33, iso=0.03, device="cpu")
+    report(folder / "ball.h5", "-o", tmp_path / "mesh.ply", "--cells", 33, "--iso", 0.03)
+    surface = sdfcli.isosurface(folder / "ball.h5", cells=33, iso=0.03, device="cpu")
     mesh = trimesh.load_mesh(tmp_path / "mesh.ply", process=False)
     assert np.array_equal(mesh.faces, surface.faces)
     assert np.array_equal(mesh.vertices, surface.vertices.astype(np.float32))
@@ -79,38 +79,38 @@ def test_far_coordinates_are_kept_in_double(tmp_path: Path) -> None:
     field = sdfcli.build(shapes.moved(shapes.icosphere(3), 1e-3, [1e3, -2e3, 5e2]), tolerance=5e-3, device="cpu")
     field.save(tmp_path / "far.h5")
     for ending in ("ply", "obj"):
-        report(tmp_path / "far.h5", "-o", tmp_path / f"far.{ending}", "--resolution", 50)
+        report(tmp_path / "far.h5", "-o", tmp_path / f"far.{ending}", "--cells", 50)
         mesh = trimesh.load_mesh(tmp_path / f"far.{ending}")
         assert mesh.is_watertight
         radius = np.linalg.norm(mesh.vertices - [1e3, -2e3, 5e2], axis=1)
         assert np.abs(radius / 1e-3 - 1).max() < 0.05
-    result = invoke(tmp_path / "far.h5", "-o", tmp_path / "far.stl", "--resolution", 50)
+    result = invoke(tmp_path / "far.h5", "-o", tmp_path / "far.stl", "--cells", 50)
     assert result.exit_code == 0
     assert "single precision" in result.stderr
 
 
 def test_default_name_and_replacing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert report(folder / "ball.h5", "--resolution", 20)["output"] == "ball_iso.ply"
+    assert report(folder / "ball.h5", "--cells", 20)["output"] == "ball_iso.ply"
     before = Path("ball_iso.ply").read_bytes()
-    result = invoke(folder / "ball.h5", "--resolution", 30)
+    result = invoke(folder / "ball.h5", "--cells", 30)
     assert result.exit_code == 2
     assert "--force" in result.stderr
     assert Path("ball_iso.ply").read_bytes() == before
-    assert invoke(folder / "ball.h5", "--resolution", 30, "--force").exit_code == 0
+    assert invoke(folder / "ball.h5", "--cells", 30, "--force").exit_code == 0
     assert Path("ball_iso.ply").read_bytes() != before
     assert [path.name for path in tmp_path.iterdir()] == ["ball_iso.ply"]
 
 
 def test_what_people_see(folder: Path, tmp_path: Path) -> None:
-    result = invoke(folder / "ball.h5", "-o", tmp_path / "a.ply", "--resolution", 30)
+    result = invoke(folder / "ball.h5", "-o", tmp_path / "a.ply", "--cells", 30)
     assert "closed" in result.stdout
     assert "30 x 30 x 30 cells" in result.stdout
     assert result.stderr == ""
-    result = invoke(folder / "ball.h5", "-o", tmp_path / "b.ply", "--resolution", 30, "--iso", 0.2)
+    result = invoke(folder / "ball.h5", "-o", tmp_path / "b.ply", "--cells", 30, "--iso", 0.2)
     assert "open at the border" in result.stdout
     assert "reaches the border" in result.stderr
-    result = invoke(folder / "ball.h5", "-o", tmp_path / "c.ply", "--resolution", 30, "--iso", 0.2, "-q")
+    result = invoke(folder / "ball.h5", "-o", tmp_path / "c.ply", "--cells", 30, "--iso", 0.2, "-q")
     assert result.output == ""
 
 
@@ -119,7 +119,7 @@ def test_a_capped_default_is_told(folder: Path, tmp_path: Path, monkeypatch: pyt
     result = invoke(folder / "ball.h5", "-o", tmp_path / "a.ply")
     assert "8 x 8 x 8 cells" in result.stdout
     assert "8 cells along an axis" in result.stderr
-    result = invoke(folder / "ball.h5", "-o", tmp_path / "b.ply", "--resolution", 25)
+    result = invoke(folder / "ball.h5", "-o", tmp_path / "b.ply", "--cells", 25)
     assert result.stderr == ""
 
 
@@ -168,7 +168,7 @@ def test_volumes_with_a_place(ending: str, folder: Path, tmp_path: Path) -> None
     assert mesh.volume > 0
     assert np.abs(field.sample(mesh.vertices)).max() < 3e-3
     assert np.linalg.norm(mesh.vertices, axis=1) == pytest.approx(1, abs=1e-2)
-    for words in (["--spacing", 1], ["--resolution", 9], ["--mesh", folder / "ball.h5"]):
+    for words in (["--spacing", 1], ["--cells", 9], ["--mesh", folder / "ball.h5"]):
         result = invoke(grid, "-o", tmp_path / "b.ply", *words)
         assert result.exit_code == 2
         assert words[0] in result.stderr
@@ -254,8 +254,8 @@ def test_archives_that_do_not_fit(tmp_path: Path) -> None:
     ("words", "code", "says"),
     [
         (["ball.h5", "-o", "x.vtk"], 2, ".glb"),
-        (["ball.h5", "--resolution", "0"], 2, "--resolution"),
-        (["ball.h5", "--resolution", "99999"], 2, "--resolution"),
+        (["ball.h5", "--cells", "0"], 2, "--cells"),
+        (["ball.h5", "--cells", "99999"], 2, "--cells"),
         (["ball.h5", "--spacing", "1"], 2, "--spacing"),
         (["ball.h5", "--iso", "nan"], 2, "--iso"),
         (["ball.h5", "--iso", "100"], 3, "the field's values go from"),
@@ -263,7 +263,7 @@ def test_archives_that_do_not_fit(tmp_path: Path) -> None:
         (["ball.npy", "--spacing", "0"], 2, "--spacing"),
         (["ball.npy", "--spacing", "1,2"], 2, "--spacing"),
         (["ball.npy", "--spacing", "a"], 2, "--spacing"),
-        (["ball.npy", "--resolution", "5"], 2, "--resolution"),
+        (["ball.npy", "--cells", "5"], 2, "--cells"),
         (["missing.h5"], 3, "no such file"),
         (["broken.h5"], 3, "broken.h5"),
         (["broken.npy"], 3, "cannot be read as a volume"),
@@ -285,8 +285,8 @@ def test_errors(words: list[str], code: int, says: str, folder: Path, monkeypatc
 
 def test_what_cannot_be_asked_of_a_field() -> None:
     field = sdfcli.build(shapes.icosphere(1), device="cpu", depth=3, tolerance=0.1, sign="none")
-    with pytest.raises(UsageError, match=r"--resolution 3\.5: use a whole number"):
-        sdfcli.isosurface(field, iso=0.1, resolution=3.5, device="cpu")
+    with pytest.raises(UsageError, match=r"--cells 3\.5: use a whole number"):
+        sdfcli.isosurface(field, iso=0.1, cells=3.5, device="cpu")
     with pytest.raises(InputError, match="it has no signs, so ask for a distance with --iso"):
         sdfcli.isosurface(field, device="cpu")
     with pytest.raises(InputError, match="volume: masked values"):

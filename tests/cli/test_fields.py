@@ -124,9 +124,7 @@ def test_pictures_of_a_frame(here: Path, moving: FieldSequence) -> None:
     assert np.array_equal(Image.open("b.png"), sdfcli.slice_image(moving.at_time(1), size=64, device="cpu"))
 
 
-@pytest.mark.parametrize(
-    ("words", "name"), [("extract --resolution 16 -o", "a.ply"), ("export --resolution 9", "a.npz")]
-)
+@pytest.mark.parametrize(("words", "name"), [("extract --cells 16 -o", "a.ply"), ("export --resolution 9", "a.npz")])
 def test_a_frame_is_written_as_its_field_is(words: str, name: str, here: Path, moving: FieldSequence) -> None:
     moving.at(2).save("two.h5")
     command, *options = words.split()
@@ -211,11 +209,11 @@ def test_a_gif_by_default(here: Path) -> None:
 
 
 def test_extract(here: Path) -> None:
-    told = done("extract anim.h5 --frames -2: --resolution 16")
+    told = done("extract anim.h5 --frames -2: --cells 16")
     assert [(each["output"], each["frame"]) for each in told] == [("anim_iso_0002.ply", 2), ("anim_iso_0003.ply", 3)]
     assert all(each["closed"] for each in told)
     for each in told:
-        done(f"extract anim.h5 --frame {each['frame']} --resolution 16 -o one.ply --force")
+        done(f"extract anim.h5 --frame {each['frame']} --cells 16 -o one.ply --force")
         assert Path(each["output"]).read_bytes() == Path("one.ply").read_bytes()
         assert each["bytes"] == Path("one.ply").stat().st_size
         assert sum(each["seconds"][stage] for stage in ("load", "extract", "measure", "write")) == pytest.approx(
@@ -225,7 +223,7 @@ def test_extract(here: Path) -> None:
 
 def test_surfaces_of_a_range_have_one_grid(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = iter(range(11, 20))
-    monkeypatch.setattr("sdfcli.extract.resolution.default_resolution", lambda *_: next(cells))
+    monkeypatch.setattr("sdfcli.extract.resolution.default_cells", lambda *_: next(cells))
     assert [each["cells"][0] for each in done("extract anim.h5 --frames ::-1")] == [11] * 4
 
 
@@ -306,7 +304,7 @@ def test_refused(words: str, code: int, says: str, here: Path) -> None:
     [
         "render anim.h5 --size 40x30 --frames : -o a_%d.png",
         "slice anim.h5 --size 64 --frames : -o a_%d.png",
-        "extract anim.h5 --resolution 8 --frames : -o a_%d.ply",
+        "extract anim.h5 --cells 8 --frames : -o a_%d.ply",
     ],
 )
 def test_files_are_checked_before_the_work(words: str, here: Path) -> None:
@@ -326,7 +324,7 @@ def test_a_failure_leaves_whole_files(here: Path, folder: Path) -> None:
         levels = file["frame/000002/leaf_level"].id.get_chunk_info(0)
     content[levels.byte_offset + levels.size // 2] ^= 0xFF
     Path("broken.h5").write_bytes(content)
-    for words, names in (("extract --resolution 8 -o a_%d.ply", ["a_0.ply", "a_1.ply"]), ("render --size 40x30", [])):
+    for words, names in (("extract --cells 8 -o a_%d.ply", ["a_0.ply", "a_1.ply"]), ("render --size 40x30", [])):
         command, *options = words.split()
         result = invoke(" ".join([command, "broken.h5", "--frames", ":", *options]))
         assert result.exit_code == 3

@@ -299,7 +299,7 @@ def test_round_trips(name: str, euler: int) -> None:
     mesh = sdfcli.MeshDistance(SAMPLES / name, device="cpu")
     field = sdfcli.build(SAMPLES / name, device="cpu")
     resolution = 150
-    surface = sdfcli.isosurface(field, resolution=resolution, device="cpu")
+    surface = sdfcli.isosurface(field, cells=resolution, device="cpu")
     assert check_closed(surface).euler == euler
     true = abs(volume(mesh.mesh))
     assert abs(volume(surface) / true - 1) < 0.005
@@ -320,9 +320,9 @@ def test_offsets_beyond_the_domain_are_cut() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"resolution": 0}, "resolution"),
-        ({"resolution": -3}, "resolution"),
-        ({"resolution": 10**6}, "resolution"),
+        ({"cells": 0}, "cells"),
+        ({"cells": -3}, "cells"),
+        ({"cells": 10**6}, "cells"),
         ({"iso": float("nan")}, "iso"),
         ({"iso": 1e300}, "iso"),
         ({"spacing": 1.0}, "spacing"),
@@ -336,8 +336,8 @@ def test_bad_parameters(options: dict[str, Any], says: str) -> None:
     if "spacing" in options:
         with pytest.raises(UsageError, match="spacing"):
             sdfcli.isosurface(np.zeros((3, 3, 3)), spacing=-1.0, device="cpu")
-        with pytest.raises(UsageError, match="resolution"):
-            sdfcli.isosurface(np.zeros((3, 3, 3)), resolution=3, device="cpu")
+        with pytest.raises(UsageError, match="cells"):
+            sdfcli.isosurface(np.zeros((3, 3, 3)), cells=3, device="cpu")
 
 
 def test_threads() -> None:

@@ -13,7 +13,7 @@ import shapes
 from conftest import ROOT
 from sdfcli.backend import select_backend
 from sdfcli.extract.marching_cubes import Surface
-from sdfcli.extract.resolution import MOST_BY_DEFAULT, default_resolution, deviation
+from sdfcli.extract.resolution import MOST_BY_DEFAULT, default_cells, deviation
 from sdfcli.quality.accuracy import on_surface
 
 TOLERANCE = 2e-3
@@ -26,13 +26,13 @@ SHAPES = {
 }
 
 
-def resolution(field: sdfcli.Field, iso: float = 0.0) -> int:
-    return default_resolution(select_backend("cpu"), field, iso)
+def cells_of(field: sdfcli.Field, iso: float = 0.0) -> int:
+    return default_cells(select_backend("cpu"), field, iso)
 
 
 def errors(field: sdfcli.Field, index: sdfcli.MeshDistance, cells: int | None, iso: float = 0.0) -> np.ndarray:
     """Distances both ways between the surface and the mesh's level, as fractions of the diagonal."""
-    surface = sdfcli.isosurface(field, iso=iso, resolution=cells, device="cpu")
+    surface = sdfcli.isosurface(field, iso=iso, cells=cells, device="cpu")
     assert not surface.cut
     there = np.concatenate((surface.vertices, surface.vertices[surface.faces].mean(axis=1)))[::3]
     found = [np.abs(index.signed_distance(there) - iso)]
@@ -45,7 +45,7 @@ def errors(field: sdfcli.Field, index: sdfcli.MeshDistance, cells: int | None, i
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_tolerance_is_kept_and_the_grid_no_finer(name: str) -> None:
     field, index = sdfcli.build(SHAPES[name], tolerance=TOLERANCE, device="cpu"), sdfcli.MeshDistance(SHAPES[name])
-    cells = resolution(field)
+    cells = cells_of(field)
     finest = 1 << int(field.leaf_level.max())
     assert cells <= finest
     found = errors(field, index, None)
@@ -58,13 +58,13 @@ def test_the_tolerance_is_kept_and_the_grid_no_finer(name: str) -> None:
 
 
 def test_a_finer_tolerance_has_a_finer_grid() -> None:
-    cells = [resolution(sdfcli.build(SHAPES["metaballs"], tolerance=t, device="cpu")) for t in (1.6e-2, 4e-3, 1e-3)]
+    cells = [cells_of(sdfcli.build(SHAPES["metaballs"], tolerance=t, device="cpu")) for t in (1.6e-2, 4e-3, 1e-3)]
     assert cells == sorted(set(cells))
 
 
 def test_away_from_the_surface_the_tolerance_grows() -> None:
     field = sdfcli.build(shapes.star(np.random.default_rng(3), 2), tolerance=TOLERANCE, device="cpu")
-    assert resolution(field, 0.1 * field.domain.length) < resolution(field)
+    assert cells_of(field, 0.1 * field.domain.length) < cells_of(field)
 
 
 def test_thin_walls_are_kept() -> None:
@@ -82,19 +82,19 @@ def test_fields_without_a_tolerance_have_their_finest_grid() -> None:
         oracle.random_field(np.random.default_rng(1), 3),
         sdfcli.build(SHAPES["ball"], octree="bvh", depth=4, device="cpu"),
     ):
-        assert resolution(field) == 1 << int(field.leaf_level.max())
+        assert cells_of(field) == 1 << int(field.leaf_level.max())
 
 
 def test_a_level_without_a_surface() -> None:
     field = sdfcli.build(SHAPES["ball"], tolerance=2e-2, device="cpu")
-    assert resolution(field, 100.0) == 1 << int(field.leaf_level.max())
+    assert cells_of(field, 100.0) == 1 << int(field.leaf_level.max())
 
 
 def test_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     field = sdfcli.build(SHAPES["ball"], tolerance=2e-3, device="cpu")
-    whole = resolution(field)
+    whole = cells_of(field)
     monkeypatch.setattr("sdfcli.extract.resolution.MOST_BY_DEFAULT", whole // 2)
-    assert resolution(field) == whole // 2 < MOST_BY_DEFAULT
+    assert cells_of(field) == whole // 2 < MOST_BY_DEFAULT
 
 
 def test_deviation() -> None:

@@ -53,7 +53,7 @@ def built(shape: shapes.Shape, tolerance: float, **options: Any) -> Field:
 
 def volume_held(field: Field, shape: shapes.Shape) -> float:
     """The volume of the surface at 0, as a share of the mesh's own."""
-    surface = sdfcli.isosurface(field, resolution=1 << int(field.leaf_level.max()), device="cpu")
+    surface = sdfcli.isosurface(field, cells=1 << int(field.leaf_level.max()), device="cpu")
     assert not surface.cut
     start = surface.faces.astype(np.int64)
     end, count = np.roll(start, -1, axis=1), len(surface.vertices)

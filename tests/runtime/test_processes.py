@@ -72,7 +72,7 @@ def hostile(tmp_path: Path, marker: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
         "check a.obj",
         "info field.h5",
         "query field.h5 points.txt",
-        "extract field.h5 -o out.ply --resolution 8",
+        "extract field.h5 -o out.ply --cells 8",
         "render field.h5 -o out.png --size 64x64",
         "slice field.h5 -o out.png --size 64",
         "export field.h5 out.nvdb --resolution 4",
