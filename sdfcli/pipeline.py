@@ -106,14 +106,14 @@ def build_field(
         backend.prepare(octree.kernels)  # concurrent: kernels are loaded
         with stages("load"), backend.active():
             mesh = loading.mesh(backend)  # concurrent: its arrays are copied and hashed
-            notes = mesh.notes
+            notes, of_file = mesh.notes, mesh.of_file
         with stages("check"):
             mesh = mesh.on(backend).merged()
             memory = memory_limit(backend, options.max_memory) if backend.memory.scarce else None
             trees = {"memory": memory, "trees_dominate": octree.trees_dominate}
             scene = Scene.of(mesh, params.sign, backend, params.query, **trees, stages=stages)
             health, mesh = mesh.health, scene.mesh
-        facts = Facts(health, notes, loading.sha256, _samples(mesh, params.band))
+        facts = Facts(health, notes, of_file, loading.sha256, _samples(mesh, params.band))
         if not octree.host_idle:
             facts.samples.start(run.thread)  # concurrent, as the host is busy until it needs them
         report("sorting triangles")
@@ -186,7 +186,7 @@ def make_field(
         scene.restore_index(leaves, arrived)
         measured = measure(field, scene, exact.get(), params, grown)
     content.get()
-    known = describe(scene, params, facts.health, exact.get().confidence, grown, measured)
+    known = describe(scene, params, facts, exact.get().confidence, grown, measured)
     _warn(known, params)
     statistics = {"device": backend.name, "previous": scene.warm_start is not None, "notes": facts.notes}
     statistics |= {"queries": grown.queries, "working_bytes": grown.working_bytes}

@@ -20,8 +20,8 @@ from sdfcli.cli.build_options import (
 )
 from sdfcli.cli.outcomes import counts, say_notes, unit_of
 from sdfcli.cli.output import batch_progress, print_json, print_lines, print_table, progress, say
-from sdfcli.cli.records import Count, Json, Line, Rule, Vector, keyed, one_of, stored
-from sdfcli.cli.wording import health_text, lengths_of, sheets_text, verdict_text
+from sdfcli.cli.records import Amount, Count, Json, Line, Rule, Vector, keyed, one_of, stored
+from sdfcli.cli.wording import health_text, lengths_of, sheets_text, tessellation_rows, verdict_text
 from sdfcli.errors import EXIT_CODES, CheckFailedError, InputError, worst_code
 from sdfcli.params import VERDICTS, BuildParams
 
@@ -64,7 +64,11 @@ class Checked(
     diagonal: Annotated[float, "diagonal of the bounding box"]
     size: Annotated[Vector, "edges of the bounding box"]
     lowest: Annotated[Vector, "lower corner of the bounding box"]
-    units: Annotated[str | None, "length unit given in the file; null if none"]
+    units: Annotated[str | None, "unit of the lengths, as `mm`, given in the file; null if none"]
+    deflection: Annotated[
+        Amount | None,
+        "maximum distance between the triangles and the curved surfaces of a STEP file; null for files of triangles",
+    ]
     findings: Annotated[
         list[Annotated[Json, keyed(str, "what then")]],
         "faults (`what`), and their treatment in a build (`then`)",
@@ -172,6 +176,7 @@ def _print_report(report: dict[str, Any], params: BuildParams) -> None:
             ),
             ("surface", _surface(report)),
             ("size", f"{size} ({units or 'the file names no unit'})"),
+            *tessellation_rows(report),
             ("sign", f"{report['sign']} ({report['sign_reason']})"),
         ]
         rows.append(("thin walls", sheets_text(report["sheets"], params.tolerance, unit, name, lost)))

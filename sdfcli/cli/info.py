@@ -20,7 +20,9 @@ from sdfcli.cli.wording import (
     length_text,
     lengths_of,
     sheets_text,
+    tessellation_rows,
     unit_name,
+    units_text,
     verdict_text,
 )
 from sdfcli.errors import InputError
@@ -234,14 +236,15 @@ def _known(told: dict[str, Any]) -> list[tuple[str, str]]:
     units += (
         [("scale", f"{asked['scale']:.9g}: the mesh's coordinates were multiplied by it")] if "scale" in asked else []
     )
-    units += [("units", asked["units"])] if "units" in asked else []
+    units += [("units", known)] if (known := mesh.get("units") or asked.get("units")) else []
     return [
         ("mesh", f"{mesh['triangles']:,} triangles, {mesh['vertices']:,} vertices, {health_text(mesh)}"),
-        ("diagonal", f"{mesh['diagonal']:.9g}, in the mesh's units, as are all lengths"),
+        ("diagonal", f"{mesh['diagonal']:.9g}, {units_text(mesh)}"),
         *units,
         ("octree", f"{asked['octree']}, depth {asked['depth']} at most, {told['depth']} reached"),
         ("tolerance", f"{length_text(asked['tolerance'], unit, name)}, {kept_text(told['error_limit'])}"),
         ("error", errors_text(told, unit, name)),
+        *tessellation_rows(mesh),
         ("band", f"{length_text(asked['band'], unit, name)}; farther from the surface errors may grow"),
         ("sign", f"{told['sign']} ({told['sign_reason']}), asked for: {asked['sign']}"),
         ("verdict", verdict_text(told)),

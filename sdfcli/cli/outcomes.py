@@ -17,7 +17,10 @@ from sdfcli.cli.wording import (
     length_text,
     lengths_of,
     sheets_text,
+    tessellation_rows,
+    tessellation_text,
     unit_name,
+    units_text,
     verdict_text,
 )
 from sdfcli.errors import EXIT_CODES, CheckFailedError
@@ -226,6 +229,7 @@ def _field_facts(outcome: Outcome) -> str:
     unit, measure = unit_of(outcome), unit_name(outcome)
     missed = f" misses the tolerance {error_text(outcome['tolerance'] * unit)}" if outcome["error_limit"] else ""
     error = f"error {length_text(outcome['max_error'], unit, measure)}{missed}"
+    error += tessellation_text(outcome["health"])
     return f"{outcome['verdict']}, {leaves_text(outcome['leaves'])}, {error}"
 
 
@@ -266,12 +270,13 @@ def _print_table(report: Outcome, verbose: bool) -> None:
     rows = [
         ("verdict", verdict_text(report)),
         ("error", errors_text(report, unit, name)),
+        *tessellation_rows(report["health"]),
         ("tolerance", f"{length_text(report['tolerance'], unit, name)}, {kept_text(report['error_limit'])}"),
         ("file", f"{report['output']}, {human_bytes(report['bytes'])}"),
         ("time", "skipped" if skipped else f"{report['seconds']['total']:.2f} s on {report['device']}"),
         ("thin walls", sheets_text(report["sheets"], report["tolerance"], unit, name)),
         ("mesh", f"{report['triangles']:,} triangles, {health_text(report['health'])}"),
-        ("diagonal", f"{report['health']['diagonal']:.9g}, in the mesh's units, as are all lengths"),
+        ("diagonal", f"{report['health']['diagonal']:.9g}, {units_text(report['health'])}"),
         ("sign", f"{report['sign']} ({report['sign_reason']})"),
         ("octree", f"{report['octree']}, {shape}"),
     ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sdfcli.cli.outcomes import BELOW, counts, unit_of
 from sdfcli.cli.output import error_text, human_bytes
-from sdfcli.cli.wording import health_text
+from sdfcli.cli.wording import health_text, tessellation_text
 from sdfcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _columns(command: str) -> list[Column]:
     return [
         *found,
         ("leaves", "number", lambda each: _count(each["leaves"])),
-        ("max error", "number", lambda each: _length(each["max_error"], unit_of(each))),
+        ("max error", "number", lambda each: _length(each["max_error"], unit_of(each), each["health"])),
         ("rms error", "number", lambda each: _length(each["rms_error"], unit_of(each))),
         ("samples", "number", lambda each: _count(each.get("error_samples"))),
         *work,
@@ -230,11 +230,13 @@ def _number(value: float | None, text: str) -> str:
     return _cell("" if value is None else value, html.escape(text), "number")
 
 
-def _length(fraction: float | None, unit: float) -> str:
-    """A fraction with its length below. unit: as in `length_text`."""
+def _length(fraction: float | None, unit: float, mesh: dict[str, Any] | None = None) -> str:
+    """A fraction with its length below. unit: as in `length_text`. mesh: whose tessellation to add, see
+    `tessellation_text`."""
     if fraction is None:
         return _number(None, "")
-    return _cell(fraction, _with_reason(error_text(fraction), error_text(fraction * unit)), "number")
+    words = f"{error_text(fraction * unit)}{tessellation_text(mesh or {})}"
+    return _cell(fraction, _with_reason(error_text(fraction), words), "number")
 
 
 def _count(count: int | None) -> str:

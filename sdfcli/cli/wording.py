@@ -78,6 +78,25 @@ def lengths_of(report: dict[str, Any], unit: float) -> dict[str, float | None]:
     return {name: None if value is None else value * unit for name, value in found.items()}
 
 
+def units_text(mesh: dict[str, Any]) -> str:
+    """The unit of all lengths. mesh: as in a field's info."""
+    return f"in {mesh['units']}, as are all lengths" if mesh.get("units") else "in the mesh's units, as are all lengths"
+
+
+def tessellation_rows(mesh: dict[str, Any]) -> list[tuple[str, str]]:
+    """A table row for triangles that approximate a file's curved surfaces; none for a file of triangles. mesh: as in a
+    field's info."""
+    within = mesh.get("deflection")
+    words = "of the file's curved surfaces, beside the error, which is relative to the triangles"
+    return [] if within is None else [("tessellated", f"within {error_text(within)} {words}")]
+
+
+def tessellation_text(mesh: dict[str, Any]) -> str:
+    """The same for a line, after an error."""
+    within = mesh.get("deflection")
+    return "" if within is None else f", tessellated within {error_text(within)}"
+
+
 def length_text(fraction: float, unit: float, name: str) -> str:
     """A length in the mesh's units, then as a fraction. unit: in the mesh's units; name: see `unit_name`."""
     return f"{error_text(fraction * unit)} ({error_text(fraction)} of the {name})"

@@ -130,6 +130,15 @@ class Field:
         with stated():
             return float(self.info["parameters"].get("unit") or self.info["mesh"]["diagonal"])
 
+    @property
+    def units(self) -> str | None:
+        """Unit of the field's coordinates and distances: `um`, `mm`, `cm`, `m`, `in`, `ft`, or a length in metres, as
+        `0.5 m`: that of `units` in the build, or of the mesh's file. None if unknown: STL, PLY, OBJ and OFF files and
+        arrays name none, and `scale` makes it unknown."""
+        mesh, parameters = (self.info.get(name, {}) for name in ("mesh", "parameters"))
+        found: str | None = mesh.get("units") or parameters.get("units")
+        return found
+
     @cached_property
     def _devices(self) -> Devices:
         return Devices()

@@ -82,10 +82,13 @@ DIGEST = matching("[0-9a-f]{64}", "64 hexadecimal digits")
 YES_OR_NO = Kind("true or false", lambda value: isinstance(value, bool), {"type": "boolean"})
 COUNT = whole(0, 2**63 - 1)
 FRACTION = between(0, 1)
-MAY_LACK = (*PLACES, "error_samples")
+MAY_LACK = (*PLACES, "deflection", "error_samples")
 """Entries stored only if given, or lacking in files of earlier versions."""
 ERROR = LENGTH = number(0, 1e30)
 """Fractions of the field's unit, which may be smaller than all lengths in the mesh."""
+
+UNIT = f"(?:{'|'.join(UNITS)}|[0-9.e+-]+ m)"
+"""Pattern of a coordinate unit: see mesh/formats/units.py."""
 
 INFO: Schema = {
     "mesh": {
@@ -103,6 +106,8 @@ INFO: Schema = {
         "duplicate_faces": COUNT,
         "inverted_shells": COUNT,
         "crossing_faces": COUNT,
+        "units": matching(UNIT, "a unit, as mm or 0.5 m"),
+        "deflection": LENGTH,
     },
     "parameters": {
         "octree": one_of(*OCTREES),

@@ -162,16 +162,19 @@ def load_mesh(
         from sdfcli.mesh.formats.units import factor_to
 
         # make_mesh checks that vertices are finite.
-        with noted(path) as notes, np.errstate(all="ignore"):
+        with noted(path) as told, np.errstate(all="ignore"):
             read, faces = read_file(path)
-            vertices = _scaled(read, scale if units is None else factor_to(units, path))
+            factor = scale if units is None else factor_to(units, told.units)
+            vertices = _scaled(read, factor)
         release_freed()  # working memory of text readers
     except Exception as error:  # each library has its own exceptions
         raise unreadable(path, "cannot be read as a mesh", error) from error
     if len(faces) == 0:
         raise InputError(f"{path}: no faces in this file; a surface is needed")
     mesh = make_mesh(vertices, faces, str(path))
-    mesh.__dict__["notes"] = notes
+    deflection = None if told.deflection is None else told.deflection * (factor or 1.0)
+    known = told.units if scale is None else None
+    mesh.__dict__.update(notes=told.notes, deflection=deflection, units=units or known)
     return mesh
 
 

@@ -66,6 +66,9 @@ OF_EDGES = ("position", "connectivity")
 OF_VERTICES = ("vertex", "position")
 """Derived device attributes that do not depend on faces."""
 
+OF_FILE = ("notes", "units", "deflection")
+"""Facts from the mesh's file."""
+
 GIVEN = ("vertex", "face", "on_device")
 """Vertices and faces on the device."""
 
@@ -112,7 +115,7 @@ class Mesh:
             return self
         mesh = Mesh(self.vertices, self.faces)
         mesh.__dict__.update(
-            {name: self.__dict__[name] for name in ("backend", "vertex", "face", "notes") if name in self.__dict__}
+            {name: self.__dict__[name] for name in ("backend", "vertex", "face", *OF_FILE) if name in self.__dict__}
         )
         if domain is not None:
             low, high = self.bounds
@@ -149,6 +152,24 @@ class Mesh:
     def notes(self) -> list[str]:
         """Notes on the mesh's file, without its name: skipped or converted content."""
         return []
+
+    @cached_property
+    def units(self) -> str | None:
+        """The coordinates' unit, see mesh/formats/notes.py; None if unknown: arrays, files without a unit, and
+        coordinates multiplied by a factor."""
+        return None
+
+    @cached_property
+    def deflection(self) -> float | None:
+        """Maximum distance between the triangles and the curved surfaces in the mesh's file, in the mesh's units; None
+        for a file of triangles."""
+        return None
+
+    @property
+    def of_file(self) -> dict[str, Any]:
+        """Known units and deflection, by name, as in a field's info."""
+        found = {"units": self.units, "deflection": self.deflection}
+        return {name: value for name, value in found.items() if value is not None}
 
     @cached_property
     def vertices_given(self) -> int:

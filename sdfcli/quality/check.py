@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from os import PathLike
-from pathlib import Path
 from typing import Any, TypedDict, cast
 
 import numpy as np
@@ -56,6 +54,7 @@ class MeshCheck(TypedDict):
     size: list[float]
     lowest: list[float]
     units: str | None
+    deflection: float | None
     notes: list[str]
     sign: str
     sign_reason: str
@@ -72,8 +71,6 @@ def estimated_check(
 
     Raises InputError for an unusable mesh, UsageError for one that leaves the domain.
     """
-    from sdfcli.mesh.formats.units import units_of
-
     backend = select_backend(device, threads)
     mesh = load_placed(source, params, backend)
     scene = Scene.of(mesh, params.sign, backend)
@@ -92,7 +89,8 @@ def estimated_check(
         "diagonal": mesh.diagonal,
         "size": [float(x) for x in mesh.bounds[1] - mesh.bounds[0]],
         "lowest": [float(x) for x in mesh.bounds[0]],
-        "units": units_of(Path(source)) if isinstance(source, str | PathLike) else None,
+        "units": mesh.units,
+        "deflection": mesh.deflection,
         "notes": mesh.notes,
         "sign": choice.method,
         "sign_reason": choice.reason,

@@ -63,10 +63,11 @@ def draw_samples(mesh: Mesh, band: float, points: int = MEASURED_POINTS, thickne
 
 
 class Facts(NamedTuple):
-    """Facts about the mesh as given: faults, notes from its file, hash; and the error sample points."""
+    """Facts about the mesh as given: faults, notes from its file, its `of_file`, hash; and the error sample points."""
 
     health: Health
     notes: list[str]
+    of_file: dict[str, Any]
     sha256: Deferred[str]
     samples: Deferred[Samples]
 
@@ -146,15 +147,15 @@ def _may_jump(scene: Scene) -> bool:
 
 
 def describe(
-    scene: Scene, params: BuildParams, health: Health, confidence: float | None, grown: Grown, measured: Measured
+    scene: Scene, params: BuildParams, facts: Facts, confidence: float | None, grown: Grown, measured: Measured
 ) -> dict[str, Any]:
     """A field's info (docs/reference/file.md), without mesh hash and octree depth."""
     mesh, choice, worst = scene.mesh, scene.choice, measured.worst
     scale = mesh.unit / mesh.domain.length
     return {
         "parameters": params.resolved(scale),
-        "mesh": {"diagonal": mesh.diagonal, **mesh_report(health, choice)},
-        "verdict": verdict(health, choice, confidence, measured.sheets["lost"]),
+        "mesh": {"diagonal": mesh.diagonal, **mesh_report(facts.health, choice), **facts.of_file},
+        "verdict": verdict(facts.health, choice, confidence, measured.sheets["lost"]),
         "sheets": measured.sheets,
         "sign": choice.method,
         "sign_reason": choice.reason,

@@ -158,7 +158,8 @@ class SequenceBuild:
             self.options = replace(self.options, max_memory=memory_limit(backend, None))
         scene = Scene(backend, frame.mesh, frame.choice, params.query, trees_dominate=octree.trees_dominate)
         given = frame.given
-        facts = Facts(given.health, given.notes, Deferred.known(frame.sha256), Deferred.known(frame.samples))
+        known = Deferred.known(frame.sha256), Deferred.known(frame.samples)
+        facts = Facts(given.health, given.notes, given.of_file, *known)
         earlier, self._earlier = self._earlier, None
         if frame.coherent and earlier and earlier[0] == frame.index - 1:
             scene.warm_start = WarmStart.from_arrays(backend, scene.order, earlier[1])

@@ -50,6 +50,9 @@ def _at_corners(field: Field, key: npt.NDArray[np.uint64]) -> npt.NDArray[np.flo
 def _info(one: Field, two: Field, share: float, bound: float | None) -> dict[str, Any]:
     """Entries on which both fields agree, the mix's sources, either field's faults, and the error."""
     same = {name: one.info[name] for name in KEPT if name in one.info and one.info[name] == two.info.get(name)}
+    units = {each.info.get("mesh", {}).get("units") for each in (one, two)} - {None}
+    if len(units) == 1:
+        same["mesh"] = {"units": units.pop()}
     info = {**same, "between": [frame.content_sha256 for frame in (one, two)], "share": share}
     if "doubtful" in (one.info.get("verdict"), two.info.get("verdict")):
         info["verdict"] = "doubtful"

@@ -177,7 +177,7 @@ def test_a_table(files: dict[str, Path]) -> None:
         assert word in done.stdout
 
 
-@pytest.mark.parametrize(("suffix", "unit"), [("glb", "metre"), ("3mf", "millimeter"), ("stl", None)])
+@pytest.mark.parametrize(("suffix", "unit"), [("glb", "m"), ("3mf", "mm"), ("stl", None)])
 def test_units(tmp_path: Path, suffix: str, unit: str | None) -> None:
     path = tmp_path / f"ball.{suffix}"
     trimesh.Trimesh(*BALL, process=False).export(path)

@@ -12,7 +12,6 @@ import pytest
 import shapes
 from sdfcli.errors import InputError
 from sdfcli.mesh.formats.collada import MOST_NESTED
-from sdfcli.mesh.formats.units import units_of
 from sdfcli.mesh.load import load_mesh
 
 NAMESPACE = "http://www.collada.org/2005/11/COLLADASchema"
@@ -179,17 +178,17 @@ def test_a_single_scene_needs_no_name(write: Write) -> None:
 @pytest.mark.parametrize(
     ("asset", "unit"),
     [
-        ("", "metre"),
-        ('<unit name="centimeter" meter="0.01"/>', "centimetre"),
-        ('<unit meter="0.0254"/>', "inch"),
-        ('<unit name="mm" meter="1.0e-3"/><up_axis>Z_UP</up_axis>', "millimeter"),
-        ('<unit meter="0.5"/>', "0.5 metres"),
+        ("", "m"),
+        ('<unit name="centimeter" meter="0.01"/>', "cm"),
+        ('<unit meter="0.0254"/>', "in"),
+        ('<unit name="mm" meter="1.0e-3"/><up_axis>Z_UP</up_axis>', "mm"),
+        ('<unit meter="0.5"/>', "0.5 m"),
     ],
 )
 def test_units(asset: str, unit: str, write: Write) -> None:
     path = write(document(asset=asset))
-    assert units_of(path) == unit
-    if unit == "inch":
+    assert load_mesh(path).units == unit
+    if unit == "in":
         assert np.ptp(load_mesh(path, units="mm").vertices) == pytest.approx(25.4 * np.ptp(VERTICES))
 
 

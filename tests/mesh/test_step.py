@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,12 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+import sdfcli
 import step_files
+from sdfcli.cli.app import app
+from sdfcli.cli.output import error_text
 from sdfcli.errors import InputError, ReadingNote
 from sdfcli.mesh.formats import step_text
 from sdfcli.mesh.formats.step_text import read_text
-from sdfcli.mesh.formats.units import units_of
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
 from step_files import Assembly
@@ -39,7 +43,7 @@ def test_assemblies(unit: str, scale: float, tmp_path: Path) -> None:
     assert mesh.health.watertight
     assert mesh.health.shells == 2
     assert volume(mesh) / scale**3 == pytest.approx(2 * 3 * np.pi, rel=4e-3)
-    assert units_of(path) == "millimeter"
+    assert (mesh.units, mesh.deflection) == ("mm", pytest.approx(1e-4 * mesh.diagonal, rel=1e-3))
 
 
 def test_the_triangles_lie_near_the_surface(tmp_path: Path) -> None:
@@ -301,3 +305,34 @@ def test_what_is_not_read_is_told(tmp_path: Path) -> None:
     file.product("c", [curves], "GEOMETRICALLY_BOUNDED_WIREFRAME_SHAPE")
     _, notes = told(tmp_path / "a.step", file.text())
     assert [note.split(":")[0] for note in notes] == ["not read", "curves are not read"]
+
+
+# ---- How far the triangles lie from the surfaces ----
+
+
+def test_commands_tell_the_deflection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the error, which is relative to the triangles: in text, JSON, a report, and a field."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.step").write_text(step_files.cylinder(5.0, 1.0, [(0.0, 0.0, 0.0)]))
+    with pytest.warns(ReadingNote):
+        within = load_mesh("a.step").deflection
+    with pytest.warns(ReadingNote):
+        metres = load_mesh("a.step", units="m")
+    assert within is not None
+    assert (metres.units, metres.deflection) == ("m", pytest.approx(within / 1000))
+    words = ("--tolerance", "1e-2", "--device", "cpu")
+    for command in (["build", "a.step", "-o", "a.h5", *words], ["info", "a.h5"], ["check", "a.step"]):
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, done.output
+        assert re.search(rf"\ntessellated +within {error_text(within)} of the file's curved surfaces", done.stdout)
+    assert sdfcli.load("a.h5").info["mesh"]["deflection"] == within
+    built, checked, told = (
+        json.loads(CliRunner().invoke(app, command).stdout)
+        for command in (
+            ["build", "a.step", "-o", "a.h5", *words, "--force", "--json", "--report", "a.html"],
+            ["check", "a.step", "--json"],
+            ["info", "a.h5", "--json"],
+        )
+    )
+    assert built["health"]["deflection"] == checked["deflection"] == told["mesh"]["deflection"] == within
+    assert f"tessellated within {error_text(within)}" in Path("a.html").read_text()

@@ -19,7 +19,6 @@ import shapes
 from sdfcli.errors import InputError, OutOfMemoryError, ReadingNote
 from sdfcli.mesh.formats import package, threemf
 from sdfcli.mesh.formats.threemf import read_3mf
-from sdfcli.mesh.formats.units import units_of
 from sdfcli.mesh.load import load_mesh
 from surfaces import volume
 
@@ -464,7 +463,7 @@ def test_the_root_part_is_that_of_the_relationship(name: str, target: str, tmp_p
     others = {} if name == ROOT else {ROOT: WRONG}
     path = write(tmp_path / "a.3mf", root, others, relationships(target), name)
     assert np.array_equal(read(path)[0], sorted_triangles(*box()))
-    assert units_of(path) == "inch"
+    assert load_mesh(path).units == "in"
 
 
 @pytest.mark.parametrize("rels", ["<a/>", relationships("/thumbnail.png", kind="http://example.org/picture")])
@@ -518,7 +517,7 @@ def test_archives_that_unpack_to_too_much(tmp_path: Path) -> None:
 
 def test_units(tmp_path: Path) -> None:
     path = write(tmp_path / "a.3mf", ANY["an item"][0])
-    assert units_of(path) == "millimeter"
+    assert load_mesh(path).units == "mm"
     item = placed("item", 1, more='p:path="/3D/a.model"')
     others = {"3D/a.model": a_model(an_object(1), more='unit="inch"')}
     path = write(tmp_path / "b.3mf", a_model("", item, more='unit="inch"'), others)

@@ -15,6 +15,7 @@ import sdfcli
 import shapes
 from sdfcli.cli.app import app
 from sdfcli.errors import InputError, UsageError
+from sdfcli.mesh.formats import threemf
 from sdfcli.mesh.load import load_mesh
 from sdfcli.params import UNITS, BuildParams
 
@@ -85,8 +86,8 @@ def test_files_and_arrays_without_a_unit(folder: Path, monkeypatch: pytest.Monke
         load_mesh(folder / "ball.ply", units="m")
     with pytest.raises(UsageError, match="--units m: arrays name no unit"):
         sdfcli.build(shapes.icosphere(1), units="m")
-    monkeypatch.setattr("sdfcli.mesh.formats.units.units_of", lambda _: "0.5 metres")
-    with pytest.raises(InputError, match=r"ball.3mf: its unit, 0.5 metres, is not known to --units; use --scale"):
+    monkeypatch.setitem(threemf.UNITS, "millimeter", "0.5 m")
+    with pytest.raises(InputError, match=r"ball.3mf: its unit, 0.5 m, is not known to --units; use --scale"):
         load_mesh(folder / "ball.3mf", units="m")
 
 
@@ -131,3 +132,23 @@ def test_sequences(folder: Path) -> None:
         assert abs(moving.domain.length - 2100) < 1
         assert moving.at(1).info["parameters"]["units"] == "mm"
     assert invoke("verify", target, "--frame", 1, "--mesh", mesh, "--samples", 3000)[0] == 0
+
+
+@pytest.mark.parametrize(("ending", "unit"), [("glb", "m"), ("3mf", "mm"), ("ply", None)])
+def test_fields_keep_the_unit(ending: str, unit: str | None, folder: Path) -> None:
+    path = folder / f"ball.{ending}"
+    field = sdfcli.build(path, **QUICK)
+    assert field.units == load_mesh(path).units == unit
+    assert sdfcli.load(field.save(folder / "a.h5")).units == unit
+    assert ("units" in field.info["mesh"]) == (unit is not None)
+    assert (f"in {unit}, as are all lengths" if unit else "in the mesh's units") in invoke("info", folder / "a.h5")[1]
+    if unit:
+        assert sdfcli.build(path, units="cm", **QUICK).units == "cm"
+    assert sdfcli.build(path, scale=2.0, **QUICK).units is None  # may be a conversion, or another size
+    assert sdfcli.build((load_mesh(path).vertices, load_mesh(path).faces), **QUICK).units is None
+
+
+def test_between_frames_of_one_unit(folder: Path) -> None:
+    invoke("sequence", folder / "ball.glb", folder / "ball.glb", "-o", folder / "s.h5", "--fps", 1, *WORDS)
+    sequence = sdfcli.load_sequence(folder / "s.h5")
+    assert sequence.at(0).units == sequence.at_time(0.5).units == "m"

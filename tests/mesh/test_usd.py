@@ -16,7 +16,6 @@ import pytest
 
 from commands import run
 from sdfcli.errors import InputError, ReadingNote
-from sdfcli.mesh.formats.units import units_of
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
 
@@ -60,7 +59,7 @@ def test_a_mesh(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         mesh = load_mesh(path)
     assert (len(mesh.faces), mesh.health.watertight, volume(mesh)) == (12, True, pytest.approx(1.0))
-    assert units_of(path) == "centimetre"
+    assert mesh.units == "cm"
 
 
 def test_places(tmp_path: Path) -> None:

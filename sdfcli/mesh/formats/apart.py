@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from dataclasses import asdict
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -22,7 +23,7 @@ import numpy as np
 from sdfcli import errors
 from sdfcli.errors import DeviceError, InputError, SdfError
 from sdfcli.mesh.arrays import Floats, Ints
-from sdfcli.mesh.formats.notes import note
+from sdfcli.mesh.formats.notes import Told, keep_units, note
 from sdfcli.runtime import memory, processes
 
 EXTRAS = {".step": "step", ".stp": "step", ".usd": "usd", ".usda": "usd", ".usdc": "usd", ".usdz": "usd"}
@@ -46,20 +47,16 @@ def read_apart(path: Path, kind: str | None = None) -> tuple[Floats, Ints]:
     Raises DeviceError if the library is not installed, and InputError for an unreadable file.
     """
     with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
-        answer = _asked(path, folder, kind)
-        for each in answer["notes"]:
+        told = _asked(path, folder, kind)
+        for each in told.notes:
             note(path, each)
+        if told.units is not None:
+            keep_units(told.units, told.deflection)
         return np.load(Path(folder, "vertices.npy")), np.load(Path(folder, "faces.npy"))
 
 
-def units_apart(path: Path) -> str:
-    """A file's coordinate unit. Raises as `read_apart` does."""
-    with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
-        return str(_asked(path, folder)["units"])
-
-
-def _asked(path: Path, folder: str, kind: str | None = None) -> dict[str, Any]:
-    """Runs a reader process, which writes arrays into a folder, and returns its answer."""
+def _asked(path: Path, folder: str, kind: str | None) -> Told:
+    """Runs a reader process, which writes arrays into a folder, and returns its facts about the file."""
     kind = kind or EXTRAS[path.suffix.lower()]
     if importlib.util.find_spec(LIBRARIES[kind]) is None:
         what = NEEDED_BY.get(kind, path.suffix)
@@ -90,7 +87,7 @@ def _asked(path: Path, folder: str, kind: str | None = None) -> dict[str, Any]:
     if "error" in answer:
         raise getattr(errors, answer["kind"])(answer["error"])
     answer["notes"] += [f"{LIBRARIES[kind]}: {line}" for line in _said(Path(folder, PRINTED))]
-    return answer
+    return Told(**answer)
 
 
 def _said(printed: Path) -> list[str]:
@@ -110,10 +107,10 @@ def main() -> None:
     os.chdir(folder)  # relative file names lead nowhere
     answer: dict[str, Any]
     try:
-        vertices, faces, units, notes = import_module(f"sdfcli.mesh.formats.{kind}").read(Path(path))
+        vertices, faces, told = import_module(f"sdfcli.mesh.formats.{kind}").read(Path(path))
         np.save(Path(folder, "vertices.npy"), vertices)
         np.save(Path(folder, "faces.npy"), faces)
-        answer = {"units": units, "notes": notes}
+        answer = asdict(told)
         if os.name == "posix":
             ctypes.CDLL(None).fflush(None)  # os._exit does not
     except Exception as error:

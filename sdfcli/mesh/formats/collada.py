@@ -18,8 +18,9 @@ import numpy as np
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.formats.lines import REAL, WHOLE, check_range, odd_word
-from sdfcli.mesh.formats.notes import note
+from sdfcli.mesh.formats.notes import keep_units, note
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
+from sdfcli.mesh.formats.units import unit_name
 from sdfcli.mesh.formats.xml_text import elements, in_utf8
 from sdfcli.runtime.memory import require
 
@@ -60,17 +61,8 @@ def read_collada(path: Path) -> Part:
         before += len(points)
     for each in file.notes():
         note(path, each)
+    keep_units(unit_name(file.metres()))
     return np.concatenate(vertices), np.concatenate(faces)
-
-
-def metres_of(path: Path) -> float:
-    """A file's unit in metres, 1 without one. Raises InputError for a damaged file."""
-    unit = _root(path).find("./asset/unit")
-    text = "1" if unit is None else unit.get("meter", "1")
-    found = _numbers(text, REAL, "unit")
-    if len(found) != 1 or not 0 < found[0] < math.inf:
-        raise InputError(f"its unit is {text[:40]!a} metres")
-    return float(found[0])
 
 
 def _root(path: Path) -> Element:
@@ -93,6 +85,15 @@ class _File:
                 self._by_id.setdefault(each.attrib["id"], []).append(each)
         self._done: dict[str, Part] = {}
         self._left_out = Counter[str]()
+
+    def metres(self) -> float:
+        """The file's unit in metres, 1 without one. Raises InputError for an impossible one."""
+        unit = self._root.find("./asset/unit")
+        text = "1" if unit is None else unit.get("meter", "1")
+        found = _numbers(text, REAL, "unit")
+        if len(found) != 1 or not 0 < found[0] < math.inf:
+            raise InputError(f"its unit is {text[:40]!a} metres")
+        return float(found[0])
 
     def _item(self, element: Element, attribute: str, tag: str) -> Element:
         """The element that an attribute refers to. Raises InputError unless it is one of this tag, in this file."""

@@ -11,16 +11,17 @@ import numpy as np
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Faces, Floats, Ints
 from sdfcli.mesh.formats.apart import LIBRARIES
-from sdfcli.mesh.formats.gltf import Scene, well_formed
+from sdfcli.mesh.formats.gltf import UNIT, Scene, well_formed
 from sdfcli.mesh.formats.gltf_extensions import DRACO
+from sdfcli.mesh.formats.notes import Told
 
 
-def read(path: Path) -> tuple[Floats, Ints | Faces, str, list[str]]:
-    """Vertices (v, 3), triangles (f, 3), unit, and notes. Called by apart.py."""
+def read(path: Path) -> tuple[Floats, Ints | Faces, Told]:
+    """Vertices (v, 3), triangles (f, 3), and facts about the file. Called by apart.py."""
     with well_formed():
         scene = Scene.of(path, _decoded)
         vertices, faces = scene.placed()
-        return vertices, faces, "metre", scene.notes()
+        return vertices, faces, Told(scene.notes(), UNIT)
 
 
 def _decoded(packed: bytes, attributes: dict[str, int]) -> tuple[Ints, dict[str, Any]]:

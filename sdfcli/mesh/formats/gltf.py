@@ -21,8 +21,11 @@ from sdfcli.mesh.formats.apart import read_apart
 from sdfcli.mesh.formats.gltf_data import FLOAT, INDICES, POINTS, Accessor, Decode, GltfFile, extension, whole
 from sdfcli.mesh.formats.gltf_extensions import AT_REST, DRACO, INSTANCES, RESTART, check_extensions, unknown
 from sdfcli.mesh.formats.gltf_nodes import at, composed, determinants, product, shown_nodes, tree, world_matrices
-from sdfcli.mesh.formats.notes import note
+from sdfcli.mesh.formats.notes import keep_units, note
 from sdfcli.runtime.memory import require
+
+UNIT = "m"
+"""The format's unit."""
 
 TRIANGLES, STRIP, FAN = 4, 5, 6
 """Primitive modes; lower ones are points and lines."""
@@ -70,6 +73,7 @@ def read_gltf(path: Path) -> tuple[Floats, Ints | Faces]:
         return read_apart(path, "draco")
     for each in scene.notes():
         note(path, each)
+    keep_units(UNIT)
     return found
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.formats.notes import Told
 from sdfcli.mesh.formats.step_text import read_text
 from sdfcli.runtime.memory import require
 
@@ -29,8 +30,8 @@ MILLIMETRES = 1000.0
 """Millimetres per metre, the unit in Open CASCADE's GLB."""
 
 
-def read(path: Path) -> tuple[Floats, Ints, str, list[str]]:
-    """Vertices (v, 3) in millimetres, triangles (f, 3), unit, and notes. Called by apart.py.
+def read(path: Path) -> tuple[Floats, Ints, Told]:
+    """Vertices (v, 3) in millimetres, triangles (f, 3), and facts about the file. Called by apart.py.
 
     Raises InputError for a file that Open CASCADE cannot read, or with references to other files.
     """
@@ -39,12 +40,13 @@ def read(path: Path) -> tuple[Floats, Ints, str, list[str]]:
     diagonal = float(np.linalg.norm(np.ptp(coarse, axis=0))) if len(coarse) else 0.0
     if not diagonal > 0:
         raise InputError("no solids or faces in this STEP file, or damaged ones")
-    vertices, faces, read = _tessellated(text.whole, DEFLECTION * diagonal)
-    near = f"triangles up to {DEFLECTION * diagonal:.2g} mm, {DEFLECTION:g} of the diagonal, from its surfaces"
+    deflection = DEFLECTION * diagonal
+    vertices, faces, read = _tessellated(text.whole, deflection)
+    near = f"triangles up to {deflection:.2g} mm, {DEFLECTION:g} of the diagonal, from its surfaces"
     notes = [f"in millimetres, by {len(faces):,} {near}"]
     if read < (held := text.faces):
         notes.append(f"not read: {held - read:,} of its {held:,} faces, damaged ones or such of no part")
-    return vertices, faces, "millimeter", [*notes, *text.notes()]
+    return vertices, faces, Told([*notes, *text.notes()], "mm", deflection)
 
 
 def _tessellated(data: bytes, deflection: float) -> tuple[Floats, Ints, int]:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.formats.lines import check_range
-from sdfcli.mesh.formats.notes import note
+from sdfcli.mesh.formats.notes import keep_units, note
 from sdfcli.mesh.formats.package import Attributes, Calls, Package, part_name
 from sdfcli.mesh.formats.polygons import Polygons
 from sdfcli.runtime.memory import require
@@ -60,8 +60,8 @@ ROUGH = {SLICES: "meshresolution", ALTERNATIVES: "modelresolution"}
 """Object attributes for mesh resolution, by extension."""
 WITHOUT_GEOMETRY = {f"{CORE} {name}" for name in ("metadata", "metadatagroup", "basematerials")}
 """Core elements without geometry, which are skipped."""
-UNITS = ("micron", "millimeter", "centimeter", "inch", "foot", "meter")
-"""Coordinate units."""
+UNITS = {"micron": "um", "millimeter": "mm", "centimeter": "cm", "inch": "in", "foot": "ft", "meter": "m"}
+"""Coordinate units in files, and their names in `params.UNITS`."""
 TYPES = ("model", "solidsupport", "support", "surface", "other")
 BUILT = ("model", "surface")
 """Object types: all, and the types that belong to the shape."""
@@ -208,7 +208,7 @@ class _Part:
         return InputError(f"{self._now.name}: {error}") if self._now else error
 
     def _model(self, values: Attributes) -> None:
-        self.unit = _known(values.get("unit", "millimeter"), UNITS)
+        self.unit = _known(values.get("unit", "millimeter"), (*UNITS,))
         for prefix in values.get("requiredextensions", "").split():
             namespace = self._namespaces.get(prefix, prefix)
             if namespace not in (CORE, *KNOWN):
@@ -383,6 +383,11 @@ class _Model:
         self._left_out += made.left_out
         return made
 
+    @property
+    def units(self) -> str:
+        """The model's coordinate unit, a name in `params.UNITS`."""
+        return UNITS[self._part(self._root).unit or "millimeter"]
+
     def _part(self, name: str) -> _Part:
         """A part, parsed on first use."""
         if name not in self._parts:
@@ -406,9 +411,10 @@ def read_3mf(path: Path) -> tuple[Floats, Ints]:
     """
     with zipfile.ZipFile(path) as archive:
         model = _Model(Package(archive, path.stat().st_size))
-        meshes = model.meshes()
+        meshes, units = model.meshes(), model.units
     for each in model.notes:
         note(path, each)
+    keep_units(units)
     vertices, triangles, before = [NO_VERTICES], [NO_TRIANGLES], 0
     for mesh, matrices in meshes:
         points, count = _turned(mesh.vertices, matrices) + matrices[:, None, 3], len(mesh.vertices)
@@ -420,18 +426,6 @@ def read_3mf(path: Path) -> tuple[Floats, Ints]:
         triangles.append((corners + first[:, None, None]).reshape(-1, 3))
         before += count * len(matrices)
     return np.concatenate(vertices), np.concatenate(triangles)
-
-
-def unit_of(path: Path) -> str | None:
-    """A 3MF file's coordinate unit."""
-    with zipfile.ZipFile(path) as archive:
-        package = Package(archive, path.stat().st_size)
-        root = _root(package)
-        part = _Part(root, is_root=True)
-        for _ in package.parsing(root, part.calls, 0):
-            if part.unit:
-                break
-        return part.unit
 
 
 def _root(package: Package) -> str:

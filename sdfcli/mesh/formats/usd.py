@@ -18,6 +18,7 @@ import numpy as np
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.formats.lines import check_range
+from sdfcli.mesh.formats.notes import Told
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.mesh.formats.units import unit_name
 from sdfcli.mesh.formats.usd_layers import MOST_PRIMS, Layers
@@ -40,8 +41,8 @@ Skin = dict[str, tuple[Any, Any, Floats]]
 HOME = np.eye(4)
 
 
-def read(path: Path) -> tuple[Floats, Ints, str, list[str]]:
-    """Vertices (v, 3) in the scene's unit, triangles (f, 3), unit, and notes. Called by apart.py.
+def read(path: Path) -> tuple[Floats, Ints, Told]:
+    """Vertices (v, 3) in the scene's unit, triangles (f, 3), and facts about the file. Called by apart.py.
 
     Raises InputError for references to files that are missing or outside the folder, references to missing prims, and
     value clips.
@@ -61,7 +62,7 @@ def read(path: Path) -> tuple[Floats, Ints, str, list[str]]:
     scene = _Scene(stage)
     vertices, faces = scene.mesh()
     size = UsdGeom.GetStageMetersPerUnit(stage)
-    return vertices, faces, unit_name(size), scene.notes()
+    return vertices, faces, Told(scene.notes(), unit_name(size))
 
 
 class _State(NamedTuple):
