@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
+from sdfcli.cli.build_options import Scale, Units
 from sdfcli.cli.contact_report import Shown
 from sdfcli.cli.fields import open_field
 from sdfcli.cli.output import pace, progress
 from sdfcli.errors import UsageError
+from sdfcli.params import check_scale
 
 if TYPE_CHECKING:
     from sdfcli.field.field import Field
@@ -90,6 +92,8 @@ def collide(
     least: Least = None,
     contacts: ContactFile = None,
     faces: options.Faces = None,
+    units: Units = None,
+    scale: Scale = None,
     frame: options.Frame = None,
     time: options.Time = None,
     device: options.Device = "auto",
@@ -113,6 +117,7 @@ def collide(
     from sdfcli.runtime.files import check_ending, check_target
     from sdfcli.sequence.frames import find_frames
 
+    check_scale(scale, units)
     for name, value in (("--margin", margin), ("--min", least)):
         if value is not None and not math.isfinite(value):
             raise UsageError(f"{name} {value}: use a finite distance")
@@ -139,9 +144,11 @@ def collide(
             from sdfcli.field.stated_error import StatedError
 
             margin = _beyond(StatedError.of(field), least or 0.0)
-        search = Search(field, frames, placed, margin, device, threads, update)
+        search = Search(field, frames, placed, margin, update, device=device, threads=threads, scale=scale, units=units)
         name = mesh[0] if len(mesh) == 1 else f"{mesh[0]} and {len(mesh) - 1} more"
-        shown = Shown(file, name, field, "frame" if len(frames) > 1 else "pose", json, quiet)
+        many = len(frames) > 1
+        files = frames.inputs if many and faces is None else []
+        shown = Shown(file, name, field, "frame" if many else "pose", files, json, quiet)
         if path:
             shown.path(search.path(least or 0.0), len(placed))
         else:
@@ -149,7 +156,7 @@ def collide(
                 shown.poses(*batch)
         if contacts is not None:
             write_contacts(contacts, shown.manifold(), len(shown.low), force)
-    shown.end(margin, contacts, search.encloses)
+    shown.end(margin, contacts, search.encloses, search.notes)
     if least is not None:
         shown.require(least)
 
@@ -160,7 +167,10 @@ def _beyond(error: StatedError, clearance: float) -> float:
 
 
 class Search:
-    """A mesh, or its frames, at poses against a field. update: shows progress."""
+    """A mesh, or its frames, at poses against a field. update: shows progress. tree: arguments of `SphereTree`.
+
+    notes  about sizes that differ much, perhaps by their units.
+    """
 
     def __init__(
         self,
@@ -168,12 +178,11 @@ class Search:
         frames: Any,
         poses: Floats,
         margin: float | None,
-        device: str,
-        threads: int | None,
         update: Callable[[str], None],
+        **tree: Any,
     ) -> None:
         self.field, self.frames, self.poses, self.update = field, frames, poses, update
-        self.device: dict[str, Any] = {"device": device, "threads": threads}
+        self.tree, self.notes = tree, list[str]()
         self.margin, self.start = margin, clock.perf_counter()
         self.encloses: bool | None = None
 
@@ -197,9 +206,17 @@ class Search:
             yield first, poses, self._contacts(tree, self.poses[first : first + batch])
 
     def _tree(self, number: int) -> SphereTree:
+        from sdfcli.query.poses import checked_poses
         from sdfcli.query.sphere_tree import SphereTree
+        from sdfcli.query.units import check_units, size_note
 
-        return SphereTree(self.frames[number], **self.device)
+        tree, name = SphereTree(self.frames[number], **self.tree), self.frames.name(number)
+        pose = self.poses if len(self.frames) == 1 else self.poses[number % len(self.poses)]
+        scales = checked_poses(pose)[1]
+        check_units(self.field, tree.mesh.units, scales, name)
+        if (note := size_note(self.field, tree.mesh, scales, name)) and not self.notes:  # one for all frames
+            self.notes.append(note)
+        return tree
 
     def _contacts(self, tree: SphereTree, poses: Floats) -> Contacts:
         from sdfcli.query.contacts import contacts

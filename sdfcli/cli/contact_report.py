@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time as clock
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
     from sdfcli.query.contacts import Contacts, Manifold
     from sdfcli.query.first_contact import FirstContact
 
-ROW = ("verdict", "distance", "low", "high", "triangle", "point", "normal")
+ROW = ("verdict", "distance", "low", "high", "outside_domain", "triangle", "point", "normal")
 HEADER = (
     f"{'contact':11}  {'distance':>11}  {'low':>11}  {'high':>11}  {'triangle':>8}",
     f"{'point':>32}",
     f"{'way out':>20}",
 )
+FEW = 5
+"""Maximum poses that a note lists."""
 POINT_ROUNDING = 1e-7
 """Coordinates below this fraction of the domain edge are shown as 0: about float32's rounding."""
 
@@ -36,6 +39,9 @@ class Contact(Line):
     distance: Annotated[float, "the mesh's minimum distance in the field"]
     low: Annotated[float, "lower bound of the true minimum distance"]
     high: Annotated[float, "upper bound of the true minimum distance"]
+    outside_domain: Annotated[
+        bool, "whether `point` lies outside the field's domain, where `distance` is only a lower bound"
+    ]
     triangle: Annotated[Count, "triangle at that distance, in the mesh file's order, from 0"]
     point: Annotated[Vector, "point at that distance, in the field's frame"]
     normal: Annotated[Vector, "unit normal, the direction out of the field's solid"]
@@ -45,6 +51,7 @@ class CollidedPose(Contact, title="collide, a pose", shared="frame?"):
     """A line per pose."""
 
     pose: Annotated[Count, "pose index, from 0; replaced by `frame` for a mesh in frames"] = ABSENT
+    posed: Annotated[str, "the frame's file; for frames in files"] = ABSENT
 
 
 class Collided(Line, shared="input output? seconds"):
@@ -61,6 +68,10 @@ class Collided(Line, shared="input output? seconds"):
     poses: Annotated[Count, "pose count"]
     margin: Annotated[float | None, "maximum distance of contact triangles; with `--margin` or `--contacts`"] = None
     contacts: Annotated[Count | None, "contact triangle count; with `margin`"] = None
+    warnings: Annotated[
+        list[str],
+        "reasons for doubt: sizes, poses outside the field's domain, its signs and holes, a mesh that encloses nothing",
+    ]
 
 
 class CollidedPoses(Collided, title="collide"):
@@ -88,17 +99,22 @@ class CollidedPath(Collided, Contact, title="collide --path", optional=Contact):
 class Shown:
     """Shows contacts as they are found, and a summary at the end.
 
-    low  lower bounds of the minimum distances so far, one per pose.
+    low   lower bounds of the minimum distances so far, one per pose.
+    unit  `pose` or `frame`, the results' kind.
     """
 
-    def __init__(self, file: Path, mesh: str, field: Field, unit: str, json: bool, quiet: bool) -> None:
-        """unit: `pose` or `frame`, the results' kind."""
+    def __init__(
+        self, file: Path, mesh: str, field: Field, unit: str, files: list[str], json: bool, quiet: bool
+    ) -> None:
+        """files: the frames' files; empty for a mesh, and for frames in an array."""
         from sdfcli.field.stated_error import StatedError, is_unsigned
         from sdfcli.query.contacts import VERDICTS
 
-        self.file, self.mesh, self.field, self.unit, self.json, self.quiet = file, mesh, field, unit, json, quiet
+        self.file, self.mesh, self.field, self.json, self.quiet = file, mesh, field, json, quiet
+        self.unit, self.files, self.names = unit, files, _short(files)
         self.error, self.unsigned = StatedError.of(field), is_unsigned(field)
         self.low: list[float] = []
+        self.outside: list[int] = []
         self.counts = dict.fromkeys(VERDICTS, 0)
         self.least: dict[str, Any] = {}
         self.manifolds: list[Manifold] = []
@@ -109,9 +125,10 @@ class Shown:
         """Shows a line per pose. first: index of the first one; count: total number of poses."""
         self.manifolds.append(replace(found.manifold, pose=found.manifold.pose + first))
         width = max(len(self.unit), len(str(count - 1)))
-        rows = [{self.unit: number, **row} for number, row in enumerate(_rows(found), first)]
+        rows = [{self.unit: number, **self._named(number), **row} for number, row in enumerate(_rows(found), first)]
         for row in rows:  # all are counted, even if standard output is closed
             self.low.append(row["low"])
+            self.outside += [row[self.unit]] if row["outside_domain"] else []
             self.counts[row["contact"]] += 1
             if not self.least or row["low"] < self.least["low"]:
                 self.least = row
@@ -119,14 +136,17 @@ class Shown:
             return
         edge = line_width()
         with standard_output():
+            names = max(map(len, self.names), default=0)
             if first == 0 and not self.json:
-                show(_fitting(f"{self.unit:>{width}}  {HEADER[0]}", *HEADER[1:], edge=edge))
+                show(_fitting(_begun(f"{self.unit:>{width}}", "file", names, HEADER[0]), *HEADER[1:], edge=edge))
             for row in rows:
                 if self.json:
                     print_json(CollidedPose(**row))
                 else:
                     numbers, *places = self._cells(row)
-                    show(_fitting(f"{row[self.unit]:>{width}}  {numbers}", *places, edge=edge), row["contact"])
+                    number = row[self.unit]
+                    begun = _begun(f"{number:>{width}}", self.names[number] if names else "", names, numbers)
+                    show(_fitting(begun, *places, edge=edge), row["contact"])
 
     def path(self, found: FirstContact, count: int) -> None:
         """Stores the first contact on a path of `count` poses."""
@@ -146,9 +166,10 @@ class Shown:
         nothing, vectors = np.empty(0, np.int64), np.empty((0, 3))
         return Manifold.joined([Manifold(nothing, nothing, np.empty(0), vectors, vectors), *self.manifolds])
 
-    def end(self, margin: float | None, output: Path | None, encloses: bool | None) -> None:
+    def end(self, margin: float | None, output: Path | None, encloses: bool | None, notes: list[str]) -> None:
         """Shows the summary of all poses. output: contact file. encloses: whether the mesh has an inside; None if that
-        did not matter."""
+        did not matter. notes: further warnings."""
+        warnings = [*notes, *self._notes(encloses)]
         seconds, poses = clock.perf_counter() - self.start, len(self.low)
         touched, rate = sum(map(len, self.manifolds)), poses / seconds
         if self.json:
@@ -164,6 +185,7 @@ class Shown:
                     **(self.facts or {"poses": poses, **facts}),
                     margin=margin,
                     contacts=None if margin is None else touched,
+                    warnings=warnings,
                     output=ABSENT if output is None else str(output),
                     seconds=took(seconds),
                 )
@@ -177,12 +199,12 @@ class Shown:
             rows.append(("time", f"{seconds:.2f} s" + ("" if self.facts else f", {rate:,.0f} {self.unit}s/s")))
             print_table(f"{self.mesh} in {self.file}", rows)
         if not self.quiet:
-            for note in self._notes(encloses):
+            for note in warnings:
                 say(f"note: {note}")
 
     def _pose_rows(self) -> list[tuple[str, str]]:
         counts = ", ".join(f"{count:,} {verdict}" for verdict, count in self.counts.items() if count)
-        nearest = f"{_distance(self.least)}, at {self.unit} {self.least[self.unit]}"
+        nearest = f"{_distance(self.least)}, at {self._least_at()}"
         return [(f"{self.unit}s", f"{len(self.low):,}: {counts}"), ("nearest", nearest)]
 
     def _path_rows(self) -> list[tuple[str, str]]:
@@ -209,7 +231,23 @@ class Shown:
         least = POINT_ROUNDING * self.field.domain.length
         return [0.0 if abs(x) < least else x for x in row["point"]]
 
+    def _named(self, number: int) -> dict[str, str]:
+        """A frame's file, for its record."""
+        return {"posed": self.files[number]} if self.files else {}
+
+    def _least_at(self) -> str:
+        """The pose, or the frame and its file, with the least lower bound."""
+        number = self.least[self.unit]
+        return f"{self.unit} {number}" + (f", {self.names[number]}" if self.names else "")
+
     def _notes(self, encloses: bool | None) -> Iterator[str]:
+        if self.outside:
+            count, total = len(self.outside), len(self.low)
+            some = ", ".join(map(str, self.outside[:FEW])) + (", ..." if count > FEW else "")
+            which = f"points of {count:,} of {total:,} {self.unit}s ({some}) lie" if total > 1 else "point lies"
+            yield (
+                f"the nearest {which} outside the field's domain, where distances are lower bounds; --domain extends it"
+            )
         if self.unsigned:
             yield "the field has no signs: distances are unsigned, and penetration is not detected"
         elif self.field.info.get("jump_leaves"):
@@ -231,7 +269,7 @@ class Shown:
         # Without signs, a lower bound of 0 means that the mesh may cross the surface.
         below = sum(low < least or (self.unsigned and low == 0) for low in self.low)
         if below:
-            worst = f"{_distance(self.least)} at {self.unit} {self.least[self.unit]}"
+            worst = f"{_distance(self.least)} at {self._least_at()}"
             raise CheckFailedError(
                 f"{self.mesh}: {below:,} of {len(self.low):,} {self.unit}s may come nearer than {least:g}: {worst}"
             )
@@ -244,6 +282,17 @@ def _rows(found: Contacts) -> Iterator[dict[str, Any]]:
     for values in zip(*(getattr(found, name).tolist() for name in ROW), strict=True):
         row = dict(zip(ROW, values, strict=True))
         yield {"contact": VERDICTS[row.pop("verdict")], **row}
+
+
+def _short(files: list[str]) -> list[str]:
+    """Files without folders if their names then still differ."""
+    short = [os.path.basename(each) for each in files]
+    return short if len({*short}) == len({*files}) else files
+
+
+def _begun(number: str, name: str, width: int, numbers: str) -> str:
+    """A line's beginning: number, name in a column of this width, 0 for none, and numbers."""
+    return f"{number}  {name:{width}}  {numbers}" if width else f"{number}  {numbers}"
 
 
 def _fitting(*cells: str, edge: int) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
+from sdfcli.cli.build_options import Scale, Units
 from sdfcli.cli.fields import NAME, check_choice, for_each, open_field, outputs_of, single
 from sdfcli.cli.output import print_written, progress
 from sdfcli.cli.records import Count, Line
@@ -95,6 +96,8 @@ def render(
             show_default=False,
         ),
     ] = None,
+    units: Units = None,
+    scale: Scale = None,
     margin: Annotated[
         float | None,
         typer.Option(
@@ -129,7 +132,7 @@ def render(
     look: dict[str, Any] = {"width": width, "height": height, "view": view, "up": up, "iso": iso}
     look |= {"device": device, "threads": threads}
     draw = partial(draw_opaque, transparent=transparent)
-    guest = Guest(mesh, at, margin, device, threads)
+    guest = Guest(mesh, at, margin, device, threads, scale=scale, units=units)
     facts = {"view": view, "up": up, **guest.facts}
     if frames is not None:
         from sdfcli.cli.film import Film
@@ -181,16 +184,25 @@ class Guest:
     """
 
     def __init__(
-        self, mesh: Path | None, at: str | None, margin: float | None, device: str, threads: int | None
+        self,
+        mesh: Path | None,
+        at: str | None,
+        margin: float | None,
+        device: str,
+        threads: int | None,
+        *,
+        scale: float | None,
+        units: str | None,
     ) -> None:
-        """Raises UsageError for a pose or a margin without a mesh, and for invalid ones."""
+        """Raises UsageError for a pose, a margin, a scale or a unit without a mesh, and for invalid ones."""
         from sdfcli.query.poses import pose_at
 
-        for name, value in (("--at", at), ("--margin", margin)):
+        for name, value in (("--at", at), ("--margin", margin), ("--scale", scale), ("--units", units)):
             if mesh is None and value is not None:
                 raise UsageError(f"{name} is for --mesh")
         if margin is not None and not math.isfinite(margin):
             raise UsageError(f"--margin {margin}: use a finite distance")
+        self._placed: dict[str, Any] = {"scale": scale, "units": units}
         self._mesh, self._margin, self._device, self._threads = mesh, margin, device, threads
         self._pose = None if at is None else pose_at(at)
         given = {"posed": mesh and str(mesh), "margin": margin}
@@ -201,7 +213,7 @@ class Guest:
         """The mesh at its pose. Raises InputError if it cannot be read or used."""
         from sdfcli.pictures.posed import PosedMesh
 
-        return None if self._mesh is None else PosedMesh(self._mesh, self._pose)
+        return None if self._mesh is None else PosedMesh(self._mesh, self._pose, **self._placed)
 
     @cached_property
     def _tree(self) -> SphereTree:

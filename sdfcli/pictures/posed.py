@@ -10,10 +10,13 @@ import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, Group
 from sdfcli.errors import InputError, UsageError
+from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Floats, pieces
 from sdfcli.mesh.load import MeshSource, load_mesh, make_mesh
 from sdfcli.mesh.mesh import Domain, Mesh, face_normals
+from sdfcli.params import check_scale
 from sdfcli.query.poses import checked_poses
+from sdfcli.query.units import check_units
 from sdfcli.spatial.morton import morton_order, order_of
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
 
@@ -61,6 +64,8 @@ class PosedMesh:
     Args:
         source: a path, a `trimesh.Trimesh`, a (vertices, faces) pair, or a Mesh.
         pose: (4, 4), a rotation, a translation and one scale; None: the mesh is not moved.
+        scale: factor for the mesh's coordinates, as for `sdfcli.build`.
+        units: the field's unit, to which a mesh file's coordinates are converted, as for `sdfcli.build`.
 
     Attributes:
         mesh: the posed Mesh, with vertices in the field's units.
@@ -69,15 +74,28 @@ class PosedMesh:
         InputError: the mesh cannot be read or used; the pose shears or mirrors it; several poses.
     """
 
-    def __init__(self, source: MeshSource, pose: npt.ArrayLike | None = None) -> None:
-        mesh = load_mesh(source)
+    def __init__(
+        self,
+        source: MeshSource,
+        pose: npt.ArrayLike | None = None,
+        *,
+        scale: float | None = None,
+        units: str | None = None,
+    ) -> None:
+        check_scale(scale, units)
+        mesh = load_mesh(source, scale=scale, units=units)
+        self._units, self._scales = mesh.units, np.ones(1)
         if pose is not None:
-            poses, _ = checked_poses(pose)
+            poses, self._scales = checked_poses(pose)
             if len(poses) != 1:
                 raise InputError(f"pose: one (4, 4) is needed, not {len(poses)}")
             mesh = make_mesh(moved(mesh.vertices, poses[0]), mesh.faces, "the posed mesh")
         self.mesh: Mesh = mesh
         self._made: dict[str, tuple[Bvh, Array]] = {}
+
+    def check_units(self, field: Field) -> None:
+        """Raises InputError if the mesh is in another unit than a field; see query/units.py."""
+        check_units(field, self._units, self._scales)
 
     def group(self, backend: Backend, domain: Domain) -> Group:
         """The mesh as kernel arguments, in the unit cube of a field's domain."""

@@ -114,8 +114,9 @@ def render(
             "30,20" or (30, 20); azimuth 0 is the front, 90 the right side.
         up: the mesh's up axis: `y` (the front faces +z) or `z` (the front faces -y).
         iso: the level, a distance in the mesh's units. None: 0, or for an unsigned field twice its stated error.
-        mesh: a second surface to draw: a path, a `trimesh.Trimesh`, a (vertices, faces) pair, a Mesh or a PosedMesh.
-            Its part inside is red and shines through the field's surface.
+        mesh: a second surface to draw: a path, a `trimesh.Trimesh`, a (vertices, faces) pair, a Mesh or, for repeated
+            calls or another unit than the field's, a PosedMesh. Its part inside is red and shines through the field's
+            surface.
         pose: (4, 4), the mesh's pose: a rotation, a translation and one scale. None: the mesh is not moved.
         contacts: contacts to mark with dots, red inside and amber outside: `sdfcli.contacts`' result, or its
             `manifold`.
@@ -126,7 +127,8 @@ def render(
         threads: CPU thread count; default: all CPUs available to the process.
 
     Raises:
-        InputError: the source, the mesh or its pose cannot be read or used; or the source, without a shot, has no
+        InputError: the source, the mesh or its pose cannot be read or used; a mesh file in another unit than the
+            field's; or the source, without a shot, has no
             surface at this level.
         UsageError: a parameter is out of range.
         DeviceError: the device or its software is missing.
@@ -140,6 +142,8 @@ def render(
         source = load(source)
     level = shown_level(source, iso, shot.skin if shot else None)
     posed = posed_mesh(mesh, pose)
+    if posed is not None:
+        posed.check_units(source)
     corners = corners_of(posed, source.domain)
     backend = select_backend(device, threads)
     try:
@@ -203,6 +207,8 @@ def shot_of(
     backend = select_backend(device, threads)
     outer, corners, skin, missing = [], None, 0.0, None
     for field in fields:
+        if posed is not None:
+            posed.check_units(field)
         skin, corners = max(skin, skin_of(field)), corners_of(posed, field.domain)
         try:
             outer.append(outermost(leaves_at(backend, field, shown_level(field, iso)), axes, width, height))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from os import PathLike
 
+import numpy as np
+
 from sdfcli.backend import select_backend
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field
@@ -14,6 +16,7 @@ from sdfcli.octree.grown import Progress
 from sdfcli.params import check_tolerance
 from sdfcli.quality.accuracy import RegionErrors, errors, sample_points
 from sdfcli.quality.as_given import GivenMesh, TurnedShell
+from sdfcli.query.units import check_units
 from sdfcli.runtime.log import LOG
 from sdfcli.runtime.memory import memory_errors
 
@@ -81,7 +84,8 @@ def verify(
         progress: called with a short description when a region begins; default: it is logged, at DEBUG.
 
     Raises:
-        InputError: the field or the mesh cannot be read or used; the field's info lacks its parameters.
+        InputError: the field or the mesh cannot be read or used; they are in different units; the field's info lacks
+            its parameters.
         UsageError: a parameter is out of range.
         DeviceError: the device or its software is missing.
         OutOfMemoryError: the mesh does not fit into memory.
@@ -98,6 +102,7 @@ def verify(
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError("the field does not say how it was built; build it again to verify it") from error
     loaded = load_mesh(mesh, scale=scale, units=units)
+    check_units(field, loaded.units, np.ones(1))
     source = loaded if unit is None else loaded.placed(None, unit)
     allowed = promised if tolerance is None else tolerance
     reference = GivenMesh(source, sign != "none", select_backend(device, threads))

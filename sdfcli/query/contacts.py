@@ -12,7 +12,7 @@ from sdfcli.backend import Array, Backend, Group
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field, is_cupy
 from sdfcli.field.stated_error import StatedError, is_unsigned
-from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.load import MeshSource
 from sdfcli.mesh.mesh import PADDING
 from sdfcli.query.poses import checked_poses
@@ -87,6 +87,7 @@ class Contacts:
     point     (t, 3) float64: where the distance is least, on the posed mesh.
     normal    (t, 3) float64: unit outward normal there, from the field's gradient; 0 where that vanishes all around.
     triangle  (t,) int64: index in the mesh file, from 0.
+    outside_domain  (t,) bool: whether `point` lies outside the field's domain, so that `distance` is a lower bound.
     manifold  all triangles with least distance up to the margin; empty without a margin.
     """
 
@@ -97,6 +98,7 @@ class Contacts:
     point: Floats
     normal: Floats
     triangle: Ints
+    outside_domain: Bools
     manifold: Manifold
 
     def __len__(self) -> int:
@@ -126,7 +128,8 @@ def contacts(
 
     Args:
         field: signed. In an unsigned field, distances are to the surface and nothing penetrates.
-        mesh: a path, a `trimesh.Trimesh`, or vertices (v, 3) and faces (f, 3); for repeated calls, a `SphereTree`.
+        mesh: a path, a `trimesh.Trimesh`, or vertices (v, 3) and faces (f, 3); for repeated calls, or another unit than
+            the field's, a `SphereTree`.
         poses: (t, 4, 4) or a single (4, 4), from mesh frame to field frame: a rotation, a uniform scale and a
             translation.
         margin: maximum distance for triangles in the manifold, in field units; None: no manifold.
@@ -135,8 +138,8 @@ def contacts(
         threads: CPU thread count; default: all CPUs available to the process.
 
     Raises:
-        InputError: an unreadable mesh; poses with shear, uneven scale or reflection, or too far away; a field without a
-            stated error.
+        InputError: an unreadable mesh; a mesh file in another unit than the field's, unless the poses' scale converts
+            it; poses with shear, uneven scale or reflection, or too far away; a field without a stated error.
         UsageError: an invalid margin or device.
         DeviceError: the device or its software is missing.
         OutOfMemoryError: the field or the mesh does not fit into memory.
@@ -146,7 +149,9 @@ def contacts(
     tree = SphereTree._of(mesh, poses, device, threads)
     backend = tree._backend
     with backend.active():
-        descent = Descent(field, tree, *checked_poses(poses))
+        given, scales = checked_poses(poses)
+        tree._compare(field, scales)
+        descent = Descent(field, tree, given, scales)
         found = descent.all(margin)
         descent.add_swallowed(found)
     if is_cupy(poses) or backend.xp is np:
@@ -252,6 +257,7 @@ class Descent:
         high = error - within.depth
         values: dict[str, Any] = {"distance": -within.depth, "low": -within.depth - error, "high": high}
         values |= {"verdict": np.where(high < 0, PENETRATING, TOUCHING), "point": within.point, "normal": within.normal}
+        values["outside_domain"] = np.zeros(len(pose), bool)  # a solid of the field lies in its domain
         for name, value in {**values, "triangle": within.triangle}.items():
             array = getattr(found, name)
             array[self.backend.from_host(pose)] = self.backend.from_host(value, array.dtype)
@@ -309,6 +315,7 @@ class Descent:
         pose = pose.astype(np.int64) + first
         wanted = xp.flatnonzero(value <= margin) if margin is not None else xp.empty(0, np.int64)
         wanted = wanted[backend.sort((pose[wanted] << 32 | triangle[wanted]).astype(np.uint64))]
+        lower, higher = backend.from_host(self.field.bounds)
         return Contacts(
             distance=value[row],
             low=low,
@@ -317,6 +324,7 @@ class Descent:
             point=point[row],
             normal=self._normals(point[row]),
             triangle=triangle[row].astype(np.int64),
+            outside_domain=((point[row] < lower) | (point[row] > higher)).any(axis=1),
             manifold=Manifold(
                 pose=pose[wanted],
                 triangle=triangle[wanted].astype(np.int64),

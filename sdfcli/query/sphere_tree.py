@@ -10,10 +10,14 @@ import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, C, select_backend
 from sdfcli.errors import InputError
-from sdfcli.field.field import gpu_of
+from sdfcli.field.field import Field, gpu_of
+from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.mesh.mesh import Mesh
+from sdfcli.params import check_scale
 from sdfcli.query.mesh_distance import MeshDistance
+from sdfcli.query.units import check_units, size_note
+from sdfcli.runtime.log import LOG
 from sdfcli.scene import Scene
 from sdfcli.spatial.morton import Order, order_of
 
@@ -40,16 +44,28 @@ class SphereTree:
         source: a path, a `trimesh.Trimesh`, or a pair of arrays: vertices (v, 3) and faces (f, 3).
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
         threads: CPU thread count; default: all CPUs available to the process.
+        scale: factor for the mesh's coordinates, as for `sdfcli.build`.
+        units: the field's unit, to which a mesh file's coordinates are converted, as for `sdfcli.build`.
 
     Raises:
         InputError: the mesh cannot be read or used.
-        UsageError: an unknown `device`.
+        UsageError: an unknown `device`; an impossible `scale` or `units`.
         DeviceError: the device or its software is missing.
     """
 
-    def __init__(self, source: MeshSource, device: str = "auto", threads: int | None = None) -> None:
+    def __init__(
+        self,
+        source: MeshSource,
+        device: str = "auto",
+        threads: int | None = None,
+        *,
+        scale: float | None = None,
+        units: str | None = None,
+    ) -> None:
+        check_scale(scale, units)
         self._backend: Backend = select_backend(device, threads)
-        self.mesh: Mesh = load_mesh(source)
+        self.mesh: Mesh = load_mesh(source, scale=scale, units=units)
+        self._compared = False
         with self._backend.active():
             self._order: Order = order_of(self.mesh.on(self._backend).on_device)
             self._levels: list[Level] = _levels(self._backend, self._order)
@@ -57,6 +73,14 @@ class SphereTree:
 
     def __repr__(self) -> str:
         return f"<SphereTree: {len(self.mesh.faces):,} triangles on {self._backend.name}>"
+
+    def _compare(self, field: Field, scales: Floats) -> None:
+        """Compares the mesh's unit with a field's; see query/units.py. Logs a warning about sizes once."""
+        check_units(field, self.mesh.units, scales)
+        if not self._compared:
+            self._compared = True
+            if note := size_note(field, self.mesh, scales):
+                LOG.warning("%s", note)
 
     @cached_property
     def _solid(self) -> MeshDistance:

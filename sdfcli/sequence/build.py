@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from sdfcli.backend import Array, Backend, select_backend
-from sdfcli.errors import SdfError, UsageError
+from sdfcli.errors import InputError, SdfError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.load import MeshSource, load_placed
@@ -71,7 +71,8 @@ def build_sequence(
         parameters: keywords of `BuildParams`, below. By default, `domain` is a padded cube around all frames, and
             `unit` the diagonal of their bounding box.
 
-    Raises the errors of `sdfcli.build`, and UsageError without frames, or for a frame that leaves `domain`.
+    Raises the errors of `sdfcli.build`, InputError for frames in different units, and UsageError without frames, or for
+    a frame that leaves `domain`.
     """
     options = BuildOptions(device, threads, parse_size(max_memory))
     builds = SequenceBuild(frames, BuildParams.of(**parameters), options, cold, progress or LOG.debug)
@@ -132,6 +133,8 @@ class SequenceBuild:
         start, params = time.perf_counter(), self.params
         mesh = load_frame(self.frames, index, params).on(self._backend())
         loaded = time.perf_counter()
+        if before is not None and None not in (units := (before.units, mesh.units)) and units[0] != units[1]:
+            raise InputError(f"frame {index}: in {units[1]}, the frame before in {units[0]}; convert all, by --units")
         same = before is not None and np.array_equal(before.faces, mesh.faces)
         turned, choice = (Follower() if self.cold else self._follower).choose_sign(mesh, params.sign)
         whole = index % EVERY == 0

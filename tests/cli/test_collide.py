@@ -23,11 +23,22 @@ import shapes
 from commands import on_a_terminal, reports, run
 from sdfcli.cli.app import app
 from sdfcli.cli.output import pace
+from sdfcli.errors import InputError, UsageError
 from sdfcli.field.stated_error import StatedError
 
-FACTS = {"schema_version", "input", "posed", "signed", "posed_encloses", "stated_error", "stated_band", "seconds"}
+FACTS = {
+    "schema_version",
+    "input",
+    "posed",
+    "signed",
+    "posed_encloses",
+    "stated_error",
+    "stated_band",
+    "warnings",
+    "seconds",
+}
 OF_POSES = {"poses", "clear", "touching", "penetrating", "least", "poses_per_second"}
-OF_A_POSE = {"schema_version", "contact", "distance", "low", "high", "triangle", "point", "normal"}
+OF_A_POSE = {"schema_version", "contact", "distance", "low", "high", "outside_domain", "triangle", "point", "normal"}
 BESIDE, DEEP = ("--at", "1.5,0,0"), ("--at", "0,0.1,0")
 """Poses of the small cube beside the ball, and in it."""
 
@@ -50,9 +61,12 @@ def export(path: Path, shape: shapes.Shape) -> None:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ball's fields, small meshes, a sequence, frames, and poses. Nothing is written here later."""
     made = tmp_path_factory.mktemp("made")
-    ball = sdfcli.build(shapes.icosphere(3), device="cpu", tolerance=2e-3)
+    ball = sdfcli.build(shapes.icosphere(3), device="cpu", tolerance=2e-3, domain=(-4, -4, -4, 8))
     ball.save(made / "ball.h5")
-    sdfcli.build(shapes.icosphere(2), device="cpu", tolerance=4e-3, sign="none").save(made / "unsigned.h5")
+    sdfcli.build(shapes.icosphere(3), device="cpu", tolerance=2e-3).save(made / "tight.h5")
+    sdfcli.build(shapes.icosphere(2), device="cpu", tolerance=4e-3, sign="none", domain=(-4, -4, -4, 8)).save(
+        made / "unsigned.h5"
+    )
     info = ball.info
     for name, changed in {
         "holed": {**info, "jump_leaves": 3},
@@ -257,7 +271,7 @@ def test_poses_that_are_refused(name: str, told: str, folder: Path) -> None:
     ("words", "least", "code"),
     [
         (BESIDE, 0, 0),
-        (BESIDE, 0.38, 0),
+        (BESIDE, 0.3, 0),
         (BESIDE, 0.41, 6),  # its bounds are about 0.4
         (DEEP, 0, 6),
         (DEEP, -2, 0),
@@ -524,7 +538,9 @@ def test_a_path_that_begins_in_contact(folder: Path) -> None:
 def test_frames(mesh: list[str], folder: Path) -> None:
     *each, last = rows("ball.h5", *mesh)
     assert [row["frame"] for row in each] == [0, 1, 2]
-    assert all(set(row) == {"frame"} | OF_A_POSE for row in each)
+    named = {"posed"} if "--faces" not in mesh else set()
+    assert all(set(row) == {"frame"} | named | OF_A_POSE for row in each)
+    assert [row["posed"] for row in each if named] == [f"frames/f{k}.ply" for k in (9, 10, 11) if named]
     assert np.allclose([row["distance"] for row in each], [1.9, 0.9, -0.1], atol=0.03)
     assert {"schema_version": 1, **last["least"]} == each[2]
     assert last["posed"] == (mesh[0] if len(mesh) < 3 or "--faces" in mesh else "frames/f9.ply and 2 more")
@@ -534,8 +550,11 @@ def test_frames(mesh: list[str], folder: Path) -> None:
     *others, _ = rows("ball.h5", *mesh, "--poses", "each.npy")
     assert np.allclose([row["distance"] for row in others], [2.9, 2.9, 2.9], atol=0.03)
     _, output, _ = collide("ball.h5", *mesh)
-    assert output.splitlines()[0].split()[0] == "frame"
+    head, first, *_ = output.splitlines()
+    assert head.split()[:2] == (["frame", "file"] if named else ["frame", "contact"])
+    assert first.split()[:2] == (["0", "f9.ply"] if named else ["0", "clear"])
     assert "frames/s" in output
+    assert ("at frame 2, f11.ply" in output) == bool(named)
 
 
 @pytest.mark.parametrize("time", [0.5, 0.2])
@@ -565,6 +584,115 @@ def test_frames_of_a_sequence(folder: Path) -> None:
     assert first[0] != last[0]
     assert first[0] == rows("bending.h5", "cube.ply", "--time", 0, *BESIDE)[0]
     assert len(rows("bending.h5", "frames", "--frame", 1)) == 4
+
+
+# ---- What makes distances doubtful: units, and the domain's edge ----
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ball of 1 mm and its fields, and a cube beside it, in files with and without units."""
+    parts = tmp_path_factory.mktemp("parts")
+    export(parts / "ball.3mf", shapes.icosphere(3))
+    sdfcli.build(parts / "ball.3mf", device="cpu", tolerance=1e-2).save(parts / "mm.h5")
+    sdfcli.build(parts / "ball.3mf", device="cpu", tolerance=1e-2, units="m").save(parts / "m.h5")
+    sdfcli.build(shapes.icosphere(3), device="cpu", tolerance=1e-2).save(parts / "nameless.h5")
+    cube = shapes.moved(shapes.cube(), 0.3, (0.95, 0, 0))
+    export(parts / "cube.3mf", cube)
+    export(parts / "cube.stl", cube)
+    export(parts / "cube.glb", (cube[0] / 1000, cube[1]))
+    export(parts / "small.stl", (cube[0] / 1000, cube[1]))
+    return parts
+
+
+@pytest.mark.parametrize(
+    ("field", "mesh", "units"),
+    [("mm.h5", "cube.glb", ("m", "mm")), ("m.h5", "cube.3mf", ("mm", "m"))],
+)
+def test_other_units_are_refused(
+    field: str, mesh: str, units: tuple[str, str], parts: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Unless the mesh or its poses are converted; then the contact is that in one unit."""
+    monkeypatch.chdir(parts)
+    code, output, errors = collide(field, mesh)
+    says = f"is in {units[0]}, the field in {units[1]}: convert the mesh, by --units {units[1]}, or by --scale"
+    assert (code, output, errors) == (3, "", f"sdfcli: {mesh} {says}\n")
+    assert collide(field, mesh, "--path", "--at", "0,0,0")[::2] == (3, errors)
+    assert collide(field, "cube.stl", mesh)[0] == 3
+    for found in (lambda: sdfcli.contacts(sdfcli.load(field), mesh, np.eye(4)), lambda: render_beside(field, mesh)):
+        with pytest.raises(InputError, match="the mesh is in"):
+            found()
+    factor = 1000.0 if units[1] == "mm" else 0.001
+    scaled = np.diag([factor, factor, factor, 1])
+    np.save(tmp_path / "scaled.npy", scaled[None])
+    same = rows("mm.h5", "cube.3mf")[0]
+    length = 1 if units[1] == "mm" else 0.001
+    for words in (["--units", units[1]], ["--scale", factor], ["--poses", tmp_path / "scaled.npy"]):
+        row, last = rows(field, mesh, *words)
+        assert row["distance"] == pytest.approx(length * same["distance"], abs=1e-5 * length)
+        assert last["warnings"] == []
+    tree = sdfcli.SphereTree(mesh, units=units[1])
+    assert sdfcli.contacts(sdfcli.load(field), tree, np.eye(4)).verdict == [2]
+    with pytest.raises(UsageError, match="--units km"):
+        sdfcli.SphereTree(mesh, units="km")
+
+
+def render_beside(field: str, mesh: str) -> object:
+    return sdfcli.render(sdfcli.load(field), mesh=mesh, width=8, height=8, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("field", "mesh", "says"),
+    [
+        (
+            "nameless.h5",
+            "small.stl",
+            "3,300 times smaller than the field's mesh, and neither names a unit",
+        ),
+        ("mm.h5", "small.stl", "3,300 times smaller than the field's mesh, and it names no unit"),
+        (
+            "nameless.h5",
+            "cube.glb",
+            "3,300 times smaller than the field's mesh, and the field names no unit",
+        ),
+        ("m.h5", "cube.stl", "300 times as large as the field's mesh, and it names no unit"),
+        ("mm.h5", "cube.stl", None),
+        ("nameless.h5", "cube.3mf", None),
+    ],
+)
+def test_sizes_that_differ_much_are_noted(
+    field: str,
+    mesh: str,
+    says: str | None,
+    parts: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Where a unit is unknown: on standard error, in JSON, and in Python in the log, once for a tree."""
+    monkeypatch.chdir(parts)
+    told = says and f"{mesh} is {says}: if they differ, use --scale"
+    code, _, errors = collide(field, mesh)
+    warnings = rows(field, mesh)[-1]["warnings"]
+    assert code == 0
+    assert [each for each in warnings if "times" in each] == ([told] if told else [])
+    assert errors == "".join(f"note: {each}\n" for each in warnings)
+    caplog.clear()
+    tree = sdfcli.SphereTree(mesh, "cpu")
+    for _ in range(2):
+        sdfcli.contacts(sdfcli.load(field), tree, np.eye(4))
+    assert [each.message for each in caplog.records] == ([told.replace(mesh, "the mesh")] if told else [])
+
+
+def test_points_outside_the_domain_are_told(folder: Path) -> None:
+    words = ["tight.h5", "cube.ply", "--at", "3,0,0", *DEEP]
+    first, second, last = rows(*words)
+    assert (first["outside_domain"], second["outside_domain"]) == (True, False)
+    note = "lie outside the field's domain, where distances are lower bounds; --domain extends it"
+    assert last["warnings"] == [f"the nearest points of 1 of 2 poses (0) {note}"]
+    assert collide(*words)[2] == f"note: {last['warnings'][0]}\n"
+    assert collide(*words[:4])[2] == f"note: the nearest point {note.replace('lie', 'lies')}\n"
+    found = sdfcli.contacts(sdfcli.load("tight.h5"), "cube.ply", [at(3, 0, 0), at(0, 0.1, 0)])
+    assert found.outside_domain.tolist() == [True, False]
 
 
 # ---- Names, terminals, pipes ----

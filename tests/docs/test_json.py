@@ -78,7 +78,7 @@ MORE = {
     "build": {"error"},
     "check": {"error"},
     "query, a point": {"gx", "gy", "gz", "nearest_x", "nearest_y", "nearest_z", "triangle", "outside"},
-    "collide, a pose": {"frame"},
+    "collide, a pose": {"frame", "posed"},
     "collide --path": {"output", "margin", "contacts"},
     "render --frames": {"posed", "margin"},
     "render --frames, moving": {"posed", "margin"},

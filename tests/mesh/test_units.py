@@ -152,3 +152,30 @@ def test_between_frames_of_one_unit(folder: Path) -> None:
     invoke("sequence", folder / "ball.glb", folder / "ball.glb", "-o", folder / "s.h5", "--fps", 1, *WORDS)
     sequence = sdfcli.load_sequence(folder / "s.h5")
     assert sequence.at(0).units == sequence.at_time(0.5).units == "m"
+
+
+def test_frames_in_different_units(folder: Path) -> None:
+    words = ["sequence", folder / "ball.glb", folder / "ball.3mf", "-o", folder / "s.h5", "--fps", 1, *WORDS]
+    code, output = invoke(*words)
+    assert (code, output.splitlines()[-1]) == (
+        3,
+        "sdfcli: frame 1: in mm, the frame before in m; convert all, by --units",
+    )
+    assert not (folder / "s.h5").exists()
+    assert invoke(*words, "--units", "mm")[0] == 0
+
+
+def test_a_field_is_verified_in_its_unit(folder: Path) -> None:
+    sdfcli.build(folder / "ball.3mf", **QUICK).save(folder / "a.h5")
+    code, output = invoke("verify", folder / "a.h5", "--mesh", folder / "ball.glb")
+    assert (code, "is in m, the field in mm" in output) == (3, True)
+
+
+def test_water_flows_in_metres(folder: Path) -> None:
+    field = sdfcli.build(folder / "ball.3mf", **QUICK)
+    with pytest.raises(
+        InputError, match="the field is in mm, but water flows in metres; build the field with --units m"
+    ):
+        next(sdfcli.flow(field, fill=(-0.5, -0.5, -0.5, 0.5, 0.5, 0.5), spacing=0.2, inside=True))
+    metres = sdfcli.build(folder / "ball.glb", **QUICK)
+    assert len(next(sdfcli.flow(metres, fill=(-0.5, -0.5, -0.5, 0.5, 0.5, 0.5), spacing=0.2, inside=True))) > 8

@@ -288,7 +288,10 @@ def _check_box(box: Arrays, low: Arrays, high: Arrays) -> None:
 
 
 def _check_field(field: Field, spacing: float) -> None:
-    """Raises InputError for a field without an inside, UsageError for a spacing that does not suit it."""
+    """Raises InputError for a field in another unit or without an inside, UsageError for a spacing that does not suit
+    it."""
+    if field.units not in (None, "m"):
+        raise InputError(f"the field is in {field.units}, but water flows in metres; build the field with --units m")
     if is_unsigned(field):
         raise InputError("the field has no signs, so it has no inside; build it from a closed mesh")
     if field.info.get("jump_leaves"):
@@ -354,7 +357,8 @@ def flow(
 
     Raises:
         UsageError: impossible numbers; a box outside the domain; a spacing too fine for the field, a step too long.
-        InputError: a field without signs, or with sign jumps at closed holes; no particle fits.
+        InputError: a field in another unit than metres, without signs, or with sign jumps at closed holes; no particle
+            fits.
         CheckFailedError: particles are too fast for the time step.
     """
     return prepare(source, fill, spacing, FlowOptions(**options)).states()
