@@ -172,10 +172,9 @@ def test_a_field_is_verified_in_its_unit(folder: Path) -> None:
 
 
 def test_water_flows_in_metres(folder: Path) -> None:
+    water: dict[str, Any] = {"fill": (-0.8, -0.8, -0.8, 0.8, 0.8, 0.8), "spacing": 0.35, "inside": True}
     field = sdfcli.build(folder / "ball.3mf", **QUICK)
-    with pytest.raises(
-        InputError, match="the field is in mm, but water flows in metres; build the field with --units m"
-    ):
-        next(sdfcli.flow(field, fill=(-0.5, -0.5, -0.5, 0.5, 0.5, 0.5), spacing=0.2, inside=True))
+    with pytest.raises(InputError, match="the field is in mm, but water flows in metres; build the field with --units"):
+        next(sdfcli.flow(field, **water))
     metres = sdfcli.build(folder / "ball.glb", **QUICK)
-    assert len(next(sdfcli.flow(metres, fill=(-0.5, -0.5, -0.5, 0.5, 0.5, 0.5), spacing=0.2, inside=True))) > 8
+    assert len(next(sdfcli.flow(metres, **water))) > 8
