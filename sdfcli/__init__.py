@@ -24,10 +24,22 @@ except ImportError:  # source tree
         from sdfcli._version import __version__
 
 __all__ = [
+    "Contacts",
+    "DeviceArrays",
+    "Estimate",
     "Field",
     "FieldSequence",
+    "FirstContact",
+    "Grid",
+    "Manifold",
+    "MeshCheck",
     "MeshDistance",
+    "PosedMesh",
+    "Samples",
     "SphereTree",
+    "State",
+    "Surface",
+    "Verification",
     "__version__",
     "build",
     "build_sequence",
@@ -38,6 +50,7 @@ __all__ = [
     "flow",
     "isosurface",
     "load",
+    "load_poses",
     "load_sequence",
     "nearest_neighbours",
     "render",
@@ -49,32 +62,49 @@ __all__ = [
 
 TYPE_CHECKING = False  # importing `typing` takes longer than this whole module
 if TYPE_CHECKING:
-    from sdfcli.apps.flow.run import flow
+    from sdfcli.apps.flow.run import State, flow
     from sdfcli.batch.check import check
-    from sdfcli.export.samples import samples
+    from sdfcli.export.lattice import Grid
+    from sdfcli.export.samples import Samples, samples
     from sdfcli.extract.isosurface import isosurface
-    from sdfcli.field.device_arrays import sampler_source
+    from sdfcli.extract.marching_cubes import Surface
+    from sdfcli.field.device_arrays import DeviceArrays, sampler_source
     from sdfcli.field.field import Field
     from sdfcli.field.store import load
+    from sdfcli.pictures.posed import PosedMesh
     from sdfcli.pictures.render import render
     from sdfcli.pictures.slice import slice_image
     from sdfcli.pipeline import build
-    from sdfcli.quality.estimate import estimate
-    from sdfcli.quality.verification import verify
-    from sdfcli.query.contacts import contacts
-    from sdfcli.query.first_contact import first_contact
+    from sdfcli.quality.check import MeshCheck
+    from sdfcli.quality.estimate import Estimate, estimate
+    from sdfcli.quality.verification import Verification, verify
+    from sdfcli.query.contacts import Contacts, Manifold, contacts
+    from sdfcli.query.first_contact import FirstContact, first_contact
     from sdfcli.query.mesh_distance import MeshDistance
     from sdfcli.query.neighbours import nearest_neighbours
+    from sdfcli.query.poses import load_poses
     from sdfcli.query.sphere_tree import SphereTree
     from sdfcli.sequence.build import build_sequence
     from sdfcli.sequence.field_sequence import FieldSequence
     from sdfcli.sequence.file import load_sequence
 
 _HOME = {
+    "Contacts": "query.contacts",
+    "DeviceArrays": "field.device_arrays",
+    "Estimate": "quality.estimate",
     "Field": "field.field",
     "FieldSequence": "sequence.field_sequence",
+    "FirstContact": "query.first_contact",
+    "Grid": "export.lattice",
+    "Manifold": "query.contacts",
+    "MeshCheck": "quality.check",
     "MeshDistance": "query.mesh_distance",
+    "PosedMesh": "pictures.posed",
+    "Samples": "export.samples",
     "SphereTree": "query.sphere_tree",
+    "State": "apps.flow.run",
+    "Surface": "extract.marching_cubes",
+    "Verification": "quality.verification",
     "build": "pipeline",
     "build_sequence": "sequence.build",
     "check": "batch.check",
@@ -84,6 +114,7 @@ _HOME = {
     "flow": "apps.flow.run",
     "isosurface": "extract.isosurface",
     "load": "field.store",
+    "load_poses": "query.poses",
     "load_sequence": "sequence.file",
     "nearest_neighbours": "query.neighbours",
     "render": "pictures.render",

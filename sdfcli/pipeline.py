@@ -14,7 +14,7 @@ from sdfcli.backend.select import device_names
 from sdfcli.backend.timing import Stages
 from sdfcli.field.field import Field
 from sdfcli.field.from_octree import field_of
-from sdfcli.field.store import load
+from sdfcli.field.store import as_field
 from sdfcli.mesh.load import Loading, MeshSource
 from sdfcli.mesh.mesh import OF_DEVICE, Mesh
 from sdfcli.octree import OCTREES
@@ -76,8 +76,8 @@ def build(
         DeviceError: the device or its software is missing.
         OutOfMemoryError: the build does not fit into `max_memory` or into memory.
     """
-    if not (previous is None or isinstance(previous, Field)):
-        previous = load(previous)
+    if previous is not None:
+        previous = as_field(previous)
     options = BuildOptions(device, threads, parse_size(max_memory), nearest or previous is not None, why)
     return build_field(source, BuildParams.of(**parameters), options, progress or LOG.debug, previous)
 

@@ -14,15 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from sdfcli.backend import Backend, select_backend
+from sdfcli.backend import select_backend
 from sdfcli.backend.select import first_device
 from sdfcli.batch.messages import Outcome, Settings
 from sdfcli.errors import InputError, UsageError
-from sdfcli.export.samples import Samples, draw
+from sdfcli.export.samples import draw
 from sdfcli.mesh.load import load_mesh
-from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import SampleParams
-from sdfcli.quality.check import confidence_of, verdict
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.memory import memory_errors
 from sdfcli.scene import Scene
@@ -57,41 +55,22 @@ def sample_into(
             )
     loaded = time.perf_counter()
     progress("sampling")
-    facts, samples = _sampled(mesh, given, params, backend)
+    try:
+        samples = draw(MeshDistance._of(Scene.of(given, params.sign, backend), given), params)
+    except InputError as error:
+        raise InputError(f"{mesh}: {error}") from error
     sampled = time.perf_counter()
     progress("writing")
     try:
-        samples.save(target, settings.force, mesh_sha256=given.sha256, facts=facts)
+        samples.save(target, settings.force)
     except UsageError:
         if not settings.skip_existing or _facts(target, wanted) is None:  # else another process has written it
             raise
-        return {**known, "status": "skipped", **facts, "bytes": target.stat().st_size}
+        return {**known, "status": "skipped", **samples.facts, "bytes": target.stat().st_size}
     ends = {"load": loaded - start, "sample": sampled - loaded, "write": time.perf_counter() - sampled}
     seconds = {name: round(value, 4) for name, value in [*ends.items(), ("total", time.perf_counter() - start)]}
     size = target.stat().st_size
-    return {**known, "status": "ok", **facts, "bytes": size, "device": backend.name, "seconds": seconds}
-
-
-def _sampled(name: str, mesh: Mesh, params: SampleParams, backend: Backend) -> tuple[dict[str, Any], Samples]:
-    """A mesh's samples, and facts about them."""
-    scene = Scene.of(mesh, params.sign, backend)
-    try:
-        samples = draw(MeshDistance._of(scene), params)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from error
-    confidence, inside = confidence_of(scene), int(samples.inside.sum())
-    facts = {
-        "verdict": verdict(mesh.health, scene.choice, confidence, None),
-        "sign": scene.choice.method,
-        "sign_reason": scene.choice.reason,
-        "sign_confidence": confidence,
-        "pos": len(samples.points) - inside,
-        "neg": inside,
-        "surface": len(samples.surface),
-        "scale": samples.scale,
-        "offset": samples.offset.tolist(),
-    }
-    return facts, samples
+    return {**known, "status": "ok", **samples.facts, "bytes": size, "device": backend.name, "seconds": seconds}
 
 
 def _facts(path: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:

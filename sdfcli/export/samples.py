@@ -17,6 +17,7 @@ from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import SampleKeywords, SampleParams
 from sdfcli.quality.accuracy import Places, face_directions, on_surface, surface_samples
+from sdfcli.quality.check import confidence_of, verdict
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.files import check_ending, written_whole
 from sdfcli.runtime.memory import memory_errors
@@ -52,6 +53,9 @@ class Samples:
         offset: (3,) float64, minus the centre of the mesh's bounding box.
         scale: 1 / the enclosing sphere's radius.
         params: the parameters.
+        mesh_sha256: the mesh's checksum, as in a field's info.
+        facts: verdict, sign method with reason and confidence, counts, `scale` and `offset`, as `sdfcli samples --json`
+            prints them.
     """
 
     points: Singles
@@ -62,6 +66,8 @@ class Samples:
     offset: Floats
     scale: float
     params: SampleParams
+    mesh_sha256: str
+    facts: dict[str, object]
 
     @property
     def inside(self) -> npt.NDArray[np.bool_]:
@@ -75,11 +81,11 @@ class Samples:
 
     def save(self, path: str | Path, force: bool = False, **info: Any) -> Path:
         """Writes an .npz file in DeepSDF's format, whole or not at all; returns its path. The same samples give the
-        same bytes.
+        same bytes, those of `sdfcli samples`.
 
         The file has `pos` and `neg`, (n, 4) float32, rows of x, y, z and signed distance, outside and inside; `offset`
-        and `scale`; `info`, JSON with the parameters; and, if requested, `pos_normals`, `neg_normals`, `surface` and
-        `surface_normals`.
+        and `scale`; `info`, JSON with `parameters`, `mesh_sha256` and `facts`; and, if requested, `pos_normals`,
+        `neg_normals`, `surface` and `surface_normals`.
 
         Args:
             path: the file.
@@ -99,9 +105,10 @@ class Samples:
             arrays["surface"] = self.surface
             if self.surface_normals is not None:
                 arrays["surface_normals"] = self.surface_normals
-        facts = json.dumps({"parameters": asdict(self.params), **info})
+        known = {"parameters": asdict(self.params), "mesh_sha256": self.mesh_sha256, "facts": self.facts}
+        arrays |= {"offset": self.offset, "scale": np.float64(self.scale), "info": np.array(json.dumps(known | info))}
         with written_whole(target, force) as temporary, open(temporary, "wb") as file:
-            np.savez(file, **arrays, offset=self.offset, scale=np.float64(self.scale), info=np.array(facts))
+            np.savez(file, **arrays)
         return target
 
 
@@ -141,7 +148,8 @@ def samples(
         params = replace(params, sign=source.sign.method)
     else:
         backend = select_backend(device, threads)
-        source = MeshDistance._of(Scene.of(load_mesh(source, backend), params.sign, backend))
+        mesh = load_mesh(source, backend)
+        source = MeshDistance._of(Scene.of(mesh, params.sign, backend), mesh)
     return draw(source, params)
 
 
@@ -160,15 +168,34 @@ def draw(index: MeshDistance, params: SampleParams) -> Samples:
     empty = np.empty((0, 3), np.float32)
     points, distance, normals = zip(*around, strict=True) if around else ((empty,), (empty[:, 0],), (empty,))
     surface, surface_normals = zip(*on, strict=True) if on else ((empty,), (empty,))
+    values = np.concatenate(distance)
+    placed = np.concatenate([_stored(each, params, offset, radius) for each in surface])
+    inside = int((values < 0).sum())
+    if "confidence" not in index._known:
+        index._known["confidence"] = confidence_of(index._scene)
+    confidence = index._known["confidence"]
+    facts: dict[str, object] = {
+        "verdict": verdict(index._given.health, choice, confidence, None),
+        "sign": choice.method,
+        "sign_reason": choice.reason,
+        "sign_confidence": confidence,
+        "pos": len(values) - inside,
+        "neg": inside,
+        "surface": len(placed),
+        "scale": scale,
+        "offset": offset.tolist(),
+    }
     return Samples(
         points=np.concatenate(points),
-        distance=np.concatenate(distance),
+        distance=values,
         normals=np.concatenate(normals) if params.normals else None,
-        surface=np.concatenate([_stored(each, params, offset, radius) for each in surface]),
+        surface=placed,
         surface_normals=np.concatenate(surface_normals).astype(np.float32) if params.normals else None,
         offset=offset,
         scale=scale,
         params=params,
+        mesh_sha256=index._given.sha256,
+        facts=facts,
     )
 
 

@@ -229,6 +229,16 @@ def load(path: str | PathLike[str]) -> Field:
         raise unreadable(path, "not an intact field file", error) from error
 
 
+def as_field(source: Field | str | PathLike[str]) -> Field:
+    """A Field itself, or the one in a file. Raises the errors of `load`, and InputError for other objects."""
+    if isinstance(source, Field):
+        return source
+    if not isinstance(source, str | PathLike):
+        more = "; a sequence's frame is its at(frame)" if hasattr(source, "frame_at") else ""
+        raise InputError(f"a Field, or the path that sdfcli.load takes, is needed, not {type(source).__name__}{more}")
+    return load(source)
+
+
 def read(file: Any) -> Field:
     """Reads and checks the field in an open HDF5 file or a group. Raises one of FAULTS for anything else."""
     found = text(file, "format")

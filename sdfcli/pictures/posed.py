@@ -93,11 +93,11 @@ class PosedMesh:
         self.mesh: Mesh = mesh
         self._made: dict[str, tuple[Bvh, Array]] = {}
 
-    def check_units(self, field: Field) -> None:
+    def _check_units(self, field: Field) -> None:
         """Raises InputError if the mesh is in another unit than a field; see query/units.py."""
         check_units(field, self._units, self._scales)
 
-    def group(self, backend: Backend, domain: Domain) -> Group:
+    def _group(self, backend: Backend, domain: Domain) -> Group:
         """The mesh as kernel arguments, in the unit cube of a field's domain."""
         if backend.name not in self._made:
             normals = backend.from_host(corner_normals(self.mesh))
@@ -165,7 +165,7 @@ def company_of(
 
     Among contacts close to each other, only the deepest has a dot (SPACING).
     """
-    group = None if mesh is None else mesh.group(backend, domain)
+    group = None if mesh is None else mesh._group(backend, domain)
     point, distance = _places(contacts)
     if len(point) == 0:
         return Company(group)

@@ -16,6 +16,7 @@ from sdfcli.errors import DrawingNote, InputError, OutOfMemoryError, UsageError
 from sdfcli.extract.sources import leaf_group, leaves_at
 from sdfcli.field.field import Field
 from sdfcli.field.stated_error import StatedError, is_unsigned
+from sdfcli.field.store import as_field
 from sdfcli.mesh.load import MeshSource
 from sdfcli.mesh.mesh import Domain
 from sdfcli.pictures.level import shown_level, skin_of
@@ -136,14 +137,11 @@ def render(
     """
     check_size(width, height)
     axes = view_axes(view, up)
-    if not isinstance(source, Field):
-        from sdfcli.field.store import load
-
-        source = load(source)
+    source = as_field(source)
     level = shown_level(source, iso, shot.skin if shot else None)
     posed = posed_mesh(mesh, pose)
     if posed is not None:
-        posed.check_units(source)
+        posed._check_units(source)
     corners = corners_of(posed, source.domain)
     backend = select_backend(device, threads)
     try:
@@ -173,7 +171,7 @@ def render(
 
 
 def shot_of(
-    fields: Iterable[Field],
+    fields: Iterable[Field | str | PathLike[str]],
     *,
     width: int = 800,
     height: int = 600,
@@ -188,7 +186,7 @@ def shot_of(
     """Camera for a moving picture of several fields, which together fill it.
 
     Args:
-        fields: the fields, in one domain; each is used once and not retained.
+        fields: the fields or their paths, in one domain; each is used once and not retained.
         width: as for `render`.
         height: as for `render`.
         view: as for `render`.
@@ -206,9 +204,9 @@ def shot_of(
     posed = posed_mesh(mesh, pose)
     backend = select_backend(device, threads)
     outer, corners, skin, missing = [], None, 0.0, None
-    for field in fields:
+    for field in map(as_field, fields):
         if posed is not None:
-            posed.check_units(field)
+            posed._check_units(field)
         skin, corners = max(skin, skin_of(field)), corners_of(posed, field.domain)
         try:
             outer.append(outermost(leaves_at(backend, field, shown_level(field, iso)), axes, width, height))

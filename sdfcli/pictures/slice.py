@@ -15,6 +15,7 @@ from sdfcli.backend import Backend, select_backend
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.stated_error import is_unsigned
+from sdfcli.field.store import as_field
 from sdfcli.octree.causes import JUMP, JUMP_WORDS, WORDS, Cause, causes_of, required
 from sdfcli.pictures.colour import diverging, shade
 from sdfcli.pictures.level import box_of, middle_of, shown_level, skin_of
@@ -106,10 +107,7 @@ def slice_image(
         OutOfMemoryError: the picture does not fit into memory.
     """
     check_size(axis, size)
-    if not isinstance(source, Field):
-        from sdfcli.field.store import load
-
-        source = load(source)
+    source = as_field(source)
     if why:
         required(source.leaf_cause)
     backend = select_backend(device)
@@ -123,12 +121,17 @@ def slice_image(
 
 
 def scale_of(
-    fields: Iterable[Field], *, axis: str = "z", at: float | None = None, size: int = 800, device: str = "auto"
+    fields: Iterable[Field | str | PathLike[str]],
+    *,
+    axis: str = "z",
+    at: float | None = None,
+    size: int = 800,
+    device: str = "auto",
 ) -> Scale:
     """Plane and colours for a moving picture of several fields.
 
     Args:
-        fields: the fields, in one domain; each is used once and not retained.
+        fields: the fields or their paths, in one domain; each is used once and not retained.
         axis: as for `slice_image`.
         at: plane position. None: the domain's middle, as a sequence's surfaces are centred there.
         size: as for `slice_image`.
@@ -139,7 +142,7 @@ def scale_of(
     check_size(axis, size)
     backend = select_backend(device)
     low, high, skin = math.inf, -math.inf, 0.0
-    for field in fields:
+    for field in map(as_field, fields):
         if at is None:
             at = float(field.domain.origin["xyz".index(axis)] + 0.5 * field.domain.length)
         value, _ = sample_plane(backend, field, axis, place_of_plane(backend, field, axis, at), size // COARSE)

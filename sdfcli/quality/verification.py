@@ -10,7 +10,7 @@ import numpy as np
 from sdfcli.backend import select_backend
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field
-from sdfcli.field.store import load
+from sdfcli.field.store import as_field
 from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.octree.grown import Progress
 from sdfcli.params import check_tolerance
@@ -93,8 +93,7 @@ def verify(
     check_tolerance(tolerance)
     if samples < 3:
         raise UsageError(f"--samples {samples}: use 3 or more")
-    if not isinstance(field, Field):
-        field = load(field)
+    field = as_field(field)
     try:
         made_from, sign = field.info["mesh"]["sha256"], str(field.info["sign"])
         promised, band = (float(field.info["parameters"][name]) for name in ("tolerance", "band"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import PathLike
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from sdfcli.backend import Array, Backend, Group
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field, is_cupy
 from sdfcli.field.stated_error import StatedError, is_unsigned
+from sdfcli.field.store import as_field
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.load import MeshSource
 from sdfcli.mesh.mesh import PADDING
@@ -70,7 +73,7 @@ class Manifold:
         return f"<Manifold: {len(self):,} contacts>"
 
     @staticmethod
-    def joined(parts: list[Manifold], xp: Any = np) -> Manifold:
+    def joined(parts: list[Manifold], xp: ModuleType = np) -> Manifold:
         """Concatenates manifolds. xp: NumPy, or CuPy for its arrays."""
         return Manifold(**_rows_of(parts, tuple(vars(parts[0])), xp))
 
@@ -110,7 +113,7 @@ class Contacts:
 
 
 def contacts(
-    field: Field,
+    field: Field | str | PathLike[str],
     mesh: MeshSource | SphereTree,
     poses: npt.ArrayLike,
     *,
@@ -127,7 +130,7 @@ def contacts(
     mesh; this is tested if the mesh has an inside, as for `MeshDistance`.
 
     Args:
-        field: signed. In an unsigned field, distances are to the surface and nothing penetrates.
+        field: a Field, or its path; signed. In an unsigned field, distances are to the surface and nothing penetrates.
         mesh: a path, a `trimesh.Trimesh`, or vertices (v, 3) and faces (f, 3); for repeated calls, or another unit than
             the field's, a `SphereTree`.
         poses: (t, 4, 4) or a single (4, 4), from mesh frame to field frame: a rotation, a uniform scale and a
@@ -138,14 +141,15 @@ def contacts(
         threads: CPU thread count; default: all CPUs available to the process.
 
     Raises:
-        InputError: an unreadable mesh; a mesh file in another unit than the field's, unless the poses' scale converts
-            it; poses with shear, uneven scale or reflection, or too far away; a field without a stated error.
+        InputError: an unreadable field or mesh; a mesh file in another unit than the field's, unless the poses' scale
+            converts it; poses with shear, uneven scale or reflection, or too far away; a field without a stated error.
         UsageError: an invalid margin or device.
         DeviceError: the device or its software is missing.
         OutOfMemoryError: the field or the mesh does not fit into memory.
     """
     if margin is not None and not np.isfinite(margin):
         raise UsageError(f"--margin {margin}: use a finite distance")
+    field = as_field(field)
     tree = SphereTree._of(mesh, poses, device, threads)
     backend = tree._backend
     with backend.active():

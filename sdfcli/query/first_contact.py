@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.stated_error import StatedError, is_unsigned
+from sdfcli.field.store import as_field
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.load import MeshSource
 from sdfcli.query.contacts import Contacts, contacts
@@ -57,7 +59,7 @@ class FirstContact:
 
 
 def first_contact(
-    field: Field,
+    field: Field | str | PathLike[str],
     mesh: MeshSource | SphereTree,
     poses: npt.ArrayLike,
     *,
@@ -87,6 +89,7 @@ def first_contact(
     Raises the errors of `contacts`; InputError for poses with different scales or an empty path; UsageError for an
     invalid clearance.
     """
+    field = as_field(field)
     check_clearance(field, clearance)
     given, scales = checked_poses(poses)
     if len(given) == 0:

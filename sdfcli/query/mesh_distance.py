@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -17,6 +18,7 @@ from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import BuildParams
 from sdfcli.query.nearest_triangles import NearestTriangles, check_form
+from sdfcli.runtime.log import LOG
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import SignChoice
 from sdfcli.sign.signer import Signer
@@ -54,7 +56,8 @@ class _Queries(NamedTuple):
 
 class MeshDistance:
     """Exact distances to a mesh, from a BVH in float32 over the unit cube: errors are about 1e-7 times the mesh's size,
-    or the distance if larger.
+    or the distance if larger. Where the mesh has no inside, all distances are unsigned; the first signed query then
+    logs a warning.
 
     Args:
         source: a path, a `trimesh.Trimesh`, or a pair of arrays: vertices (v, 3) and faces (f, 3).
@@ -73,16 +76,26 @@ class MeshDistance:
         self, source: MeshSource, sign: str = "auto", device: str = "auto", threads: int | None = None
     ) -> None:
         backend = select_backend(device, threads)
-        self._scene = Scene.of(load_mesh(source, backend), BuildParams(sign=sign).sign, backend)
+        mesh = load_mesh(source, backend)
+        self._scene, self._given = Scene.of(mesh, BuildParams(sign=sign).sign, backend), copy(mesh)
+        self._given.release()
+        self._told, self._known = False, {}
         _ = self._scene.unsigned_index
         self._triangles = NearestTriangles(self._scene)
 
     @classmethod
-    def _of(cls, scene: Scene) -> MeshDistance:
-        """Exact distances to an existing scene's mesh, for few points."""
+    def _of(cls, scene: Scene, given: Mesh | None = None) -> MeshDistance:
+        """Exact distances to an existing scene's mesh, for few points, without a warning. given: the mesh before its
+        faces were oriented."""
         found = cls.__new__(cls)
         found._scene, found._triangles = scene, NearestTriangles(scene)
+        found._given, found._told, found._known = given or scene.mesh, True, {}
         return found
+
+    _told: bool
+    """Whether a warning about unsigned distances was logged, or is not to be."""
+    _known: dict[str, Any]
+    """Results about the mesh, cached by callers."""
 
     @property
     def _index(self) -> DistanceIndex:
@@ -104,18 +117,28 @@ class MeshDistance:
         _ = self._signer
         return self._scene.choice
 
+    @property
+    def signed(self) -> bool:
+        """Whether `signed_distance` has signs: the mesh has an inside, and `sign` is not `none`."""
+        return self.sign.method != "none"
+
     @cached_property
     def _signer(self) -> Signer:
         """Built on first use; unsigned distances do not need it."""
         if not self._scene.settled:
             self._scene.release_sign_data()
-        return self._scene.signer
+        signer = self._scene.signer
+        if not self._told and self._scene.choice.method == "none" and not self._scene.choice.requested:
+            LOG.warning("distances without signs: %s", self._scene.choice.reason)
+        self._told = True
+        return signer
 
     def __repr__(self) -> str:
         return f"<MeshDistance: {len(self.mesh.faces):,} triangles on {self._backend.name}>"
 
     def signed_distance(self, points: npt.ArrayLike) -> Floats:
-        """Signed distances (...) float64 at points (..., 3), in mesh units, negative inside.
+        """Signed distances (...) float64 at points (..., 3), in mesh units, negative inside; unsigned ones unless
+        `signed`.
 
         CuPy points give a CuPy array, others a NumPy array. Raises InputError unless points are (..., 3) finite
         numbers.

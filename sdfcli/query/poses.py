@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -83,12 +84,19 @@ def pose_at(words: str) -> Floats:
     return pose
 
 
-def load_poses(path: str | Path) -> Floats:
-    """Reads poses (t, 4, 4) from a file: .npy, matrices (t, 4, 4) or translations and quaternions (t, 7); a table or
-    JSON, see pose_files.py.
+def load_poses(path: str | PathLike[str]) -> Floats:
+    """Reads poses from a file, for `sdfcli.contacts` and `first_contact`; lengths stay in the file's unit.
 
-    Raises InputError if it cannot be read, fails `checked_poses`, or holds no poses: a check without poses would always
-    pass.
+    Args:
+        path: a `.npy` file of matrices (t, 4, 4), or of translations and quaternions x, y, z, w (t, 7); a table
+            (`.csv`, `.txt`, `.tum`) or `.json` with quaternions, angles in degrees or matrices, as ROS, TUM and KITTI
+            write them: see `sdfcli collide`.
+
+    Returns:
+        (t, 4, 4) float64, t >= 1, each a rotation, a uniform scale and a translation.
+
+    Raises:
+        InputError: the file cannot be read, holds no poses, or one that shears or mirrors.
     """
     file = existing_file(path)
     if file.suffix.lower() not in READERS:

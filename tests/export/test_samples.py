@@ -61,6 +61,10 @@ def test_the_file(tmp_path: Path) -> None:
     found = sdfcli.samples(mesh, count=2001, surface=0.25, normals=True, seed=3, normalized=True, device="cpu")
     with np.load(tmp_path / "s.npz", allow_pickle=False) as read:
         arrays = {name: read[name] for name in read}
+    assert found.save(tmp_path / "t.npz").read_bytes() == (tmp_path / "s.npz").read_bytes()
+    index = sdfcli.MeshDistance(mesh, device="cpu")
+    drawn = sdfcli.samples(index, count=2001, surface=0.25, normals=True, seed=3, normalized=True)
+    assert (drawn.mesh_sha256, drawn.facts) == (found.mesh_sha256, found.facts)
     names = {"pos", "neg", "pos_normals", "neg_normals", "surface", "surface_normals", "offset", "scale", "info"}
     assert set(arrays) == names
     assert [len(arrays[name]) for name in ("pos", "neg", "surface")] == [told["pos"], told["neg"], told["surface"]]

@@ -21,7 +21,7 @@ from sdfcli.backend import C, select_backend
 from sdfcli.errors import CheckFailedError, InputError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.stated_error import StatedError, is_unsigned
-from sdfcli.field.store import load
+from sdfcli.field.store import as_field
 from sdfcli.runtime.signature import takes
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class Flow:
 
 def prepare(source: Field | str | PathLike[str], fill: tuple[float, ...], spacing: float, options: FlowOptions) -> Flow:
     """Prepares a flow; see `flow`."""
-    field = source if isinstance(source, Field) else load(source)
+    field = as_field(source)
     time, frames, gravity, step = options.time, options.frames, options.gravity, options.step
     if len(fill) != 6 or len(gravity) != 3:
         raise UsageError("use six numbers for the fill box, and three for gravity")
