@@ -106,7 +106,8 @@ class BuildParams:
         scale: factor for the mesh's coordinates, such as 0.001 for millimetres to metres. The field, and all lengths
             here, are in the scaled mesh's units. None: 1.
         units: the field's unit: `um`, `mm`, `cm`, `m`, `in` or `ft`, to which a mesh file's coordinates are converted
-            from the unit that it names. Not with `scale`. None: they stay as they are.
+            from the file's unit: `mm` in STEP, `m` in glTF, as named in 3MF, USD and COLLADA. Not with `scale`, and not
+            for other files and arrays, which name no unit. None: they stay in the file's unit.
     """
 
     octree: str = "adaptive"

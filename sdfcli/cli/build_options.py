@@ -65,7 +65,8 @@ Unit = Annotated[
     float | None,
     typer.Option(
         metavar="LENGTH",
-        help="Length to which --tolerance, --band and --thin are relative; the mesh's diagonal by default.",
+        help="Length to which --tolerance, --band and --thin are relative; the mesh's diagonal by default. For the "
+        "field's unit see --units.",
         show_default=False,
         rich_help_panel=ACCURACY,
     ),
@@ -83,7 +84,9 @@ Units = Annotated[
     str | None,
     typer.Option(
         **words(*UNITS),
-        help="The field's unit: converts meshes whose file names one (STEP, 3MF, glTF, USD, COLLADA).",
+        help="The field's unit, to which coordinates are converted from the file's: millimetres in STEP, metres in "
+        "glTF, as named in 3MF, USD and COLLADA. By default they stay in that unit. STL, PLY, OBJ and OFF name none: "
+        "use --scale.",
         show_default=False,
     ),
 ]

@@ -22,7 +22,7 @@ from sdfcli.cli import options, settings
 from sdfcli.cli.output import human_bytes, print_error, print_json, print_table, progress
 from sdfcli.cli.records import Amount, Count, Json, Line, Record
 from sdfcli.cli.registry import BUILT_IN, plugins
-from sdfcli.errors import CheckFailedError
+from sdfcli.errors import CheckFailedError, SdfError
 from sdfcli.runtime.hardware import available_threads
 from sdfcli.startup import driver
 
@@ -228,19 +228,27 @@ def _faults(found: Json) -> Iterator[str]:
 
 
 def _settings_faults(found: Json) -> Iterator[str]:
-    """Faults of the settings file, and unknown variables. Other packages' commands are not imported, and their settings
-    not tested."""
+    """Faults of the settings file, unknown variables, and other packages' commands that cannot be imported."""
     from sdfcli.cli.app import command_of
 
     commands = {entry.name: command_of(entry) for entry in BUILT_IN.values()}
+    untested = []
+    for entry in plugins()[0]:
+        try:
+            command = commands[entry.name] = command_of(entry)
+        except SdfError as error:
+            command = None
+            yield str(error)
+        if command is None or hasattr(command, "commands"):  # a group's sub-commands have options of their own
+            untested.append(settings.head_of(entry.name))
     if found["config"] is not None:
         yield from settings.file_faults(Path(found["config"]), commands)
     known = set(settings.OTHERS).union(*(settings.variables_of(*each) for each in commands.items()))
     ours = [name for name in found["variables"] if name.startswith(settings.PREFIX)]
     unknown = [name for name in ours if name not in {*known, *settings.TESTS}]
-    if unknown:
-        untested = tuple(settings.head_of(entry.name) for entry in plugins()[0])
-        yield from (settings.no_such_variable(name, sorted(known)) for name in unknown if not name.startswith(untested))
+    for name in unknown:
+        if not name.startswith(tuple(untested)):
+            yield settings.no_such_variable(name, sorted(known))
 
 
 def _device_faults(devices: list[TestedDevice]) -> Iterator[str]:

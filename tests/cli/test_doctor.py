@@ -6,6 +6,7 @@ import json
 import re
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,7 @@ def test_a_device_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise DeviceError("the compiled CPU kernels\ncannot be loaded")
 
+    import_module("sdfcli.pipeline")  # or it would keep what is set here
     monkeypatch.setattr("sdfcli.backend.select_backend", refuse)
     assert problems() == ["cpu: DeviceError: the compiled CPU kernels cannot be loaded"]
     assert "FAILED: DeviceError" in invoke().stdout

@@ -266,3 +266,26 @@ def test_completion(install: Install, tmp_path: Path, source: str, words: str, v
         check=False,
     )
     assert (done.stdout.split(), done.stderr) == (values.split(), "")
+
+
+def test_doctor_tests_settings_of_plugins(install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their table's keys and values, and variables; a package that cannot be imported is a fault."""
+    install("greet = MODULE:greet", "numbers = MODULE:app")
+    monkeypatch.setattr("sdfcli.cli.doctor._devices", list)
+    (tmp_path / "c.toml").write_text("[greet]\nlouder = true\n")
+    monkeypatch.setenv("SDFCLI_CONFIG", str(tmp_path / "c.toml"))
+    monkeypatch.setenv("SDFCLI_GREET_LOUDER", "1")
+    monkeypatch.setenv("SDFCLI_NUMBERS_SHOW_COUNT", "1")  # of a sub-command
+    code, _, errors = run("doctor --json")
+    assert code == 6
+    told = errors.splitlines()
+    assert len(told) == 2
+    assert "[greet] louder: no such option" in told[0]
+    assert told[1].startswith("sdfcli: SDFCLI_GREET_LOUDER: no such variable")
+    monkeypatch.delenv("SDFCLI_GREET_LOUDER")
+    (tmp_path / "c.toml").write_text("")
+    assert run("doctor --json")[::2] == (0, "")
+    name = install("broken = MODULE:greet", source="import nothing_like_it")
+    code, _, errors = run("doctor --json")
+    assert code == 6
+    assert errors.startswith(f"sdfcli: broken: the package {name} cannot be used: ModuleNotFoundError")

@@ -54,6 +54,22 @@ def test_few_pronouns_and_genitives(folder: str) -> None:
     assert {word: rate for word, rate in rates.items() if rate > MOST[word]} == {}
 
 
+METERS = re.compile(r"\b(?:milli|centi|micro|kilo)?meters?\b", re.IGNORECASE)
+"""Spellings other than metre, millimetre."""
+OF_FORMATS = {"collada.py", "threemf.py"}
+"""Files with these formats' own words."""
+
+
+def test_units_have_one_spelling() -> None:
+    """In code, messages, help, manual pages and documentation."""
+    root = Path(__file__).parents[2]
+    paths = [path for kind in ("py", "1") for path in PACKAGE.rglob(f"*.{kind}") if path.name not in OF_FORMATS]
+    paths += [*(root / "docs").rglob("*.md"), *root.glob("*.md")]
+    assert len(paths) > 300
+    wrong = [path.name for path in paths if METERS.search(path.read_text(encoding="utf-8"))]
+    assert wrong == []
+
+
 def test_the_package() -> None:
     found = sum((words(folder) for folder in FOLDERS), Counter())
     assert found.total() > 20_000

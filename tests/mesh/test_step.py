@@ -37,7 +37,7 @@ def test_assemblies(unit: str, scale: float, tmp_path: Path) -> None:
     """Each use of a part is in its place, in millimetres."""
     path = tmp_path / "a.STEP"
     path.write_text(step_files.cylinder(1.0, 3.0, [(0.0, 0.0, 0.0), (10.0, 0.0, 5.0)], unit))
-    with pytest.warns(ReadingNote, match=r"a\.STEP: in millimetres, by [\d,]+ triangles up to .* mm, 0.0001 of"):
+    with pytest.warns(ReadingNote, match=r"a\.STEP: read in millimetres, as [\d,]+ triangles up to .* mm, 0.0001 of"):
         mesh = load_mesh(path)
     np.testing.assert_allclose(mesh.bounds / scale, [[-1, -1, 0], [11, 1, 8]], atol=2e-3)
     assert mesh.health.watertight
@@ -78,7 +78,7 @@ def told(path: Path, text: str) -> tuple[Mesh, list[str]]:
     with pytest.warns(ReadingNote) as seen:
         mesh = load_mesh(path)
     notes = [str(each.message).partition(": ")[2] for each in seen]
-    assert notes[0].startswith("in millimetres, by ")
+    assert notes[0].startswith("read in millimetres, as ")
     return mesh, notes[1:]
 
 

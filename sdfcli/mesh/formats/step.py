@@ -43,7 +43,7 @@ def read(path: Path) -> tuple[Floats, Ints, Told]:
     deflection = DEFLECTION * diagonal
     vertices, faces, read = _tessellated(text.whole, deflection)
     near = f"triangles up to {deflection:.2g} mm, {DEFLECTION:g} of the diagonal, from its surfaces"
-    notes = [f"in millimetres, by {len(faces):,} {near}"]
+    notes = [f"read in millimetres, as {len(faces):,} {near}"]
     if read < (held := text.faces):
         notes.append(f"not read: {held - read:,} of its {held:,} faces, damaged ones or such of no part")
     return vertices, faces, Told([*notes, *text.notes()], "mm", deflection)
