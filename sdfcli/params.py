@@ -251,7 +251,8 @@ class SampleParams:
         except (TypeError, ValueError):
             sigma = ()
         if not sigma or not all(0 < each < math.inf for each in sigma):
-            raise UsageError("--sigma: use one or more numbers above 0, comma-separated, as in 0.05,0.0158")
+            given = ",".join(map(str, self.sigma)) if isinstance(self.sigma, list | tuple) else self.sigma
+            raise UsageError(f"--sigma {given}: use one or more numbers above 0, comma-separated, as in 0.05,0.0158")
         object.__setattr__(self, "sigma", sigma)
 
     @classmethod
@@ -323,8 +324,9 @@ def _unit_for(max_error: float, unit: float | None, tolerance: float) -> float |
     length."""
     if unit is not None:
         raise UsageError("--max-error and --unit both set the unit; use one of them")
-    if not 0 < max_error < LENGTHS[1]:
-        raise UsageError(f"--max-error {max_error}: use a length above 0, in the mesh's units")
+    most = LENGTHS[1] * tolerance if 0 < tolerance < 1 else LENGTHS[1]  # an impossible tolerance is refused later
+    if not 0 < max_error < most:
+        raise UsageError(f"--max-error {max_error:g}: use a length above 0 and below {most:g}, in the mesh's units")
     return max_error / tolerance if tolerance > 0 else None
 
 

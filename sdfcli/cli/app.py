@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -18,6 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 from sdfcli import __version__, startup
 from sdfcli.cli import help as layout
 from sdfcli.cli import settings
+from sdfcli.cli.numbers import check_numbers
 from sdfcli.cli.output import (
     error_line,
     lost_output,
@@ -54,6 +56,9 @@ REPORT = "doctor"
 NUMBERS = re.compile(r"-\.?\d[^,\s]*(,[^,\s]+)+")
 """An argument such as -1,0,0, which is no option."""
 
+ONCE = ("at", "frame", "frames", "iso", "mesh", "output", "time")
+"""Options that name what to show, and where to write it: a second one reads as one more, not as a correction."""
+
 _quiet: list[bool] = []
 """Value of the command's --quiet, once parsed."""
 
@@ -69,7 +74,17 @@ class Command(TyperCommand):
         for place, (before, word) in enumerate(zip(["", *args], args[:end], strict=False)):
             if NUMBERS.fullmatch(word) and before not in valued:
                 args = [*args[:place], f" {word}", *args[place + 1 :]]
+        if not ctx.resilient_parsing:
+            self._refuse_repeated(ctx, args)
         return super().parse_args(ctx, args)
+
+    def _refuse_repeated(self, ctx: Any, args: list[str]) -> None:
+        """Raises UsageError for one of ONCE given twice. Of other options the last value counts, so that a script or
+        an alias may be overridden."""
+        *_, order = self.make_parser(ctx).parse_args([*args])
+        for option, count in Counter(each for each in order if not each.multiple).items():
+            if count > 1 and option.name in ONCE and option.param_type_name == "option":
+                raise UsageError(f"--{settings.long_name(option)}: given {count} times; use it once")
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Parses the options; prints the help."""
@@ -169,6 +184,7 @@ def _made(name: str, target: Any) -> Any:
     alone.command(name, cls=Command, help=text, epilog=example, context_settings=HELP)(target)
     made = typer.main.get_command(alone)
     hints = get_type_hints(inspect.unwrap(target))
+    check_numbers(made, get_type_hints(inspect.unwrap(target), include_extras=True))
     for each in made.params:
         if each.param_type_name == "option":
             each.metavar = each.metavar or layout.value_name(hints.get(each.name)) or None
@@ -296,7 +312,7 @@ class Commands(TyperGroup):
         except Exception as error:
             if interrupts.seen():  # the error is a consequence of the interrupt
                 raise _interrupted(RECORDS in ctx.meta) from None
-            if type(error).__module__.startswith(("click", "typer")):
+            if hasattr(error, "format_message"):  # Click's, of options
                 raise
             if ctx.params.get("debug"):
                 sys.excepthook = print_traceback

@@ -6,12 +6,15 @@ import io
 import os
 import queue
 import re
+import shlex
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
+import trimesh
 from typer.testing import CliRunner
 
 import sdfcli
@@ -19,8 +22,8 @@ import shapes
 from commands import reports, run
 from sdfcli import __main__
 from sdfcli.cli import output
-from sdfcli.cli.app import app
-from sdfcli.cli.registry import NAMES
+from sdfcli.cli.app import app, command_of
+from sdfcli.cli.registry import BUILT_IN, NAMES
 
 
 @pytest.mark.parametrize(
@@ -30,18 +33,74 @@ from sdfcli.cli.registry import NAMES
         ("bild mesh.ply", "no such command 'bild'"),
         ("build", "missing argument 'MESH...'"),
         ("build mesh.ply --deph 3", "no such option: --deph"),
-        ("build mesh.ply --depth many", "invalid value for '--depth'"),
-        ("build mesh.ply --jobs 0", "invalid value for '--jobs' / '-j'"),
+        ("build mesh.ply --depth many", "--depth many: use a whole number (see"),
+        ("build mesh.ply --depth ''", "--depth '': use a whole number (see"),
+        ("build mesh.ply --jobs 0", "--jobs 0: use a whole number, 1 or more (see"),
+        ("build mesh.ply -j 1e99999999", "--jobs 1e99999999: use a whole number, 1 or more (see"),
+        ("build mesh.ply --timeout 5s", "--timeout 5s: use a number of seconds, 0.001 or more (see"),
+        ("build mesh.ply --max-error 2mm", "use a number without a unit; lengths are in the mesh's units (see"),
+        ("collide field.h5 mesh.ply --min 2mm", "--min 2mm: use a number without a unit; lengths are"),
+        ("flow field.h5 --frames 0", "--frames 0: use a whole number, 1 to 999,999 (see"),
         ("build mesh.ply --timeout", "requires an argument"),
         ("info one.h5 two.h5", "two.h5"),
     ],
 )
 def test_errors_of_options_are_one_line(words: str, told: str) -> None:
-    done = CliRunner().invoke(app, words.split())
+    done = CliRunner().invoke(app, shlex.split(words))
     assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
     assert done.stderr.startswith("sdfcli: ")
     assert told in done.stderr
     assert done.stderr.endswith("--help)\n")
+
+
+@pytest.mark.parametrize("command", NAMES)
+def test_wrong_numbers_are_told_in_the_same_words(command: str) -> None:
+    """By every option of every command that is a number: never in a library's words."""
+    target = BUILT_IN[command].load()
+    kinds = get_type_hints(target)
+    for option in command_of(BUILT_IN[command]).params:
+        if not {int, float} & {kinds[option.name], *get_args(kinds[option.name])}:
+            continue
+        name = max(option.opts, key=len)
+        done = CliRunner().invoke(app, [*command.split(), name, "many"])
+        assert done.exit_code == 2
+        assert done.stderr.startswith(f"sdfcli: {name} many: use a "), done.stderr
+
+
+@pytest.mark.parametrize(("text", "count"), [("1e3", 1000), ("1.5e3", 1500), ("+2E2", 200), ("300", 300)])
+def test_counts_in_scientific_notation(text: str, count: int, tmp_path: Path) -> None:
+    mesh, out = str(tmp_path / "ball.ply"), str(tmp_path / "ball.npz")
+    trimesh.Trimesh(*shapes.icosphere(1), process=False).export(mesh)
+    done = CliRunner().invoke(app, ["samples", mesh, "-o", out, "-n", text, "--json"])
+    (line,) = reports("samples", done.stdout)
+    assert line["pos"] + line["neg"] == count
+    assert CliRunner().invoke(app, ["samples", mesh, "-n", "1.5"]).stderr.startswith("sdfcli: --count 1.5: use a")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("render field.h5 --mesh a.ply --at 0,0,0 --at 1,0,0", "--at"),
+        ("slice field.h5 --at 0 --at 1", "--at"),
+        ("slice field.h5 -o a.png --output=b.png", "--output"),
+        ("verify field.h5 --mesh a.ply --mesh b.ply", "--mesh"),
+    ],
+)
+def test_an_option_given_twice_is_an_error(words: str, option: str) -> None:
+    """All but one of its values would be lost."""
+    done = CliRunner().invoke(app, words.split())
+    assert (done.exit_code, done.stderr) == (2, f"sdfcli: {option}: given 2 times; use it once\n")
+
+
+def test_other_options_may_be_overridden_and_lists_grow(tmp_path: Path) -> None:
+    mesh, field = str(tmp_path / "ball.ply"), str(tmp_path / "ball.h5")
+    trimesh.Trimesh(*shapes.icosphere(1), process=False).export(mesh)
+    assert (
+        CliRunner().invoke(app, ["build", mesh, "-o", field, "--depth", "99", "--depth", "3", "-q", "-q"]).exit_code
+        == 0
+    )
+    told = CliRunner().invoke(app, ["collide", field, mesh, "--at", "0,0,3", "--at", "0,0,4", "--json"])
+    assert [line.get("pose") for line in reports("collide", told.stdout)] == [0, 1, None]
 
 
 @pytest.mark.parametrize("command", [name for name in NAMES if name != "schema"])

@@ -401,7 +401,9 @@ def test_layouts_of_particles() -> None:
         (["scale", "MESH", "--scale", "4,0"], "--scale 0: use whole numbers from 1"),
         (["scale", "MESH", "--scale", "10000000"], "triangles are too many"),
         (["scale"], "missing argument 'MESH...' (see sdfcli bench scale --help)"),
-        (["knn", "MESH", "--block", "64,128"], "invalid value for '--block'"),
+        (["knn", "MESH", "--block", "64,128"], "--block 64,128: use a whole number"),
+        (["sequence", "--depth", "0"], "--depth 0: use 1 to 16"),
+        (["scale", "MESH", "--depth", "17"], "sdfcli: --depth 17: use 1 to 16"),
     ],
 )
 def test_what_particles_do_not_take(dragon: Path, words: list[str], message: str) -> None:

@@ -61,7 +61,9 @@ def bench_scale(
     """
     from sdfcli.apps.bench.scale import SCALES, check_scales, exponents, measure
     from sdfcli.backend import select_backend
+    from sdfcli.params import BuildParams
 
+    BuildParams(depth=depth)  # refuses a level out of range before the first build
     factors = check_scales(SCALES if scale is None else numbers(scale, "--scale"))
     backend = select_backend(device, threads)
     given = ["--device", backend.name, *([] if threads is None else ["--threads", str(threads)])]

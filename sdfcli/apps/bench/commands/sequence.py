@@ -53,7 +53,9 @@ def bench_sequence(
     from sdfcli.apps.bench.sequence import LIU_KIM, compare, torus
     from sdfcli.backend.select import device_names
     from sdfcli.mesh.load import load_mesh
+    from sdfcli.params import BuildParams
 
+    BuildParams(depth=depth)  # refuses a level out of range before the first method runs
     names = device_names(device)
     on_cpu = names == ["cpu"]
     count = frames if frames is not None else 16 if on_cpu else 120

@@ -1,0 +1,76 @@
+"""Numbers on the command line: counts as 1e6, and errors that name the option, the value and what is allowed."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+from typing import Annotated, Any, get_args, get_origin
+
+import typer
+
+from sdfcli.params import UNITS
+
+MOST_DIGITS = 18
+"""Maximum digits of a count in scientific notation."""
+SUFFIXED = re.compile(rf"[-+]?[\d.]+(?:e[-+]?\d+)?\s*(?:{'|'.join(UNITS)})", re.IGNORECASE)
+"""A number with a unit of length."""
+
+
+class WrongNumber(typer.BadParameter):
+    """A value that is not a number, or out of range. Its message names the option."""
+
+    def format_message(self) -> str:
+        """The message alone, without Click's words before it."""
+        return str(self.message)
+
+
+def check_numbers(command: Any, hints: dict[str, Any]) -> None:
+    """Lets a command's options that are numbers raise WrongNumber. hints: its function's types, with annotations."""
+    for option in command.params:
+        hint = hints[option.name] if option.param_type_name == "option" else None
+        kind = next((each for each in (int, float) if each in _types(hint)), None)
+        if kind is not None and not option.multiple:
+            info = next(each for each in get_args(hint)[1:] if hasattr(each, "min"))
+            _check(option, kind, info.min, info.max)
+
+
+def _types(hint: Any) -> tuple[Any, ...]:
+    """Types of an option's values: `int` and None of `Annotated[int | None, ...]`."""
+    kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    return get_args(kind) or (kind,)
+
+
+def _check(option: Any, kind: type, low: float | None, high: float | None) -> None:
+    convert = option.process_value
+
+    def process(context: Any, value: Any) -> Any:
+        given = _as_whole(value) if kind is int and isinstance(value, str) else value
+        try:
+            return convert(context, given)
+        except typer.BadParameter as error:
+            raise WrongNumber(_told(option, kind, value, low, high), context, option) from error
+
+    option.process_value = process
+
+
+def _as_whole(text: str) -> str:
+    """1e6 and the like as digits; other text as it is."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return text
+    whole = number.is_finite() and number.adjusted() < MOST_DIGITS and number == number.to_integral_value()
+    return str(int(number)) if whole else text
+
+
+def _told(option: Any, kind: type, value: Any, low: float | None, high: float | None) -> str:
+    """The error's message."""
+    allowed = "a whole number" if kind is int else "a number"
+    if option.metavar == "SECONDS":
+        allowed += " of seconds"
+    if low is not None:
+        allowed += f", {low:,g} to {high:,g}" if high is not None else f", {low:,g} or more"
+    if kind is float and SUFFIXED.fullmatch(str(value).strip()):
+        allowed += " without a unit; lengths are in the mesh's units"
+    given = str(value) if str(value).strip() else repr(value)
+    return f"{max(option.opts, key=len)} {given}: use {allowed}"
