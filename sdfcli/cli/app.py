@@ -19,7 +19,6 @@ from typer.core import TyperCommand, TyperGroup
 from sdfcli import __version__, startup
 from sdfcli.cli import help as layout
 from sdfcli.cli import settings
-from sdfcli.cli.numbers import check_numbers
 from sdfcli.cli.output import (
     error_line,
     lost_output,
@@ -31,6 +30,7 @@ from sdfcli.cli.output import (
     standard_output,
 )
 from sdfcli.cli.registry import BUILT_IN, COMMANDS, Entry, plugins, sub_commands
+from sdfcli.cli.values import check_values
 from sdfcli.errors import (
     EXIT_CODES,
     INTERRUPTED,
@@ -145,6 +145,8 @@ class Lazy(Command):
             except UsageError:
                 if self.entry.name != REPORT:
                     raise
+        if not completes:
+            kwargs["default_map"] = {**kwargs.get("default_map", {}), **settings.negated(command, self.entry.name)}
         context = command.make_context(*args, **kwargs)
         if not context.params.get("json"):
             context.meta.pop(RECORDS, None)
@@ -184,7 +186,7 @@ def _made(name: str, target: Any) -> Any:
     alone.command(name, cls=Command, help=text, epilog=example, context_settings=HELP)(target)
     made = typer.main.get_command(alone)
     hints = get_type_hints(inspect.unwrap(target))
-    check_numbers(made, get_type_hints(inspect.unwrap(target), include_extras=True))
+    check_values(made, get_type_hints(inspect.unwrap(target), include_extras=True))
     for each in made.params:
         if each.param_type_name == "option":
             each.metavar = each.metavar or layout.value_name(hints.get(each.name)) or None

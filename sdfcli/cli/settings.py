@@ -31,6 +31,8 @@ TESTS = ("SDFCLI_MESHES", "SDFCLI_REQUIRE_GPU")
 """Environment variables that only the tests read."""
 ORIGINS = "sdfcli.origins"
 """Key of `Context.meta`: where each option got its value, by name, unless from the command line."""
+TRUE, FALSE = ("1", "true", "t", "yes", "y", "on"), ("0", "false", "f", "no", "n", "off")
+"""Values of a flag's variable, in any case, as Click reads them."""
 WIDTH = 60
 """Characters of a wrong value that an error shows."""
 
@@ -55,6 +57,29 @@ def variables(command: str, option: str) -> list[str]:
     """Environment variables with an option's default, the first one first. command: a name as in `registry`."""
     own = [f"{PREFIX}{command}_{option}"] + ([f"{PREFIX}{option}"] if option in EVERYWHERE else [])
     return [name.upper().replace("-", "_").replace(" ", "_") for name in own]
+
+
+def negated(command: Any, name: str) -> dict[str, bool]:
+    """A command's flags that are set by a variable with their other name, as SDFCLI_BUILD_KEEP_GOING, by parameter
+    name. Raises UsageError for a value that is neither true nor false, and for variables of both names."""
+    found = {}
+    for word, option in negations_of(command).items():
+        variable = negation_set(name, word)
+        if variable is None:
+            continue
+        others = [each for each in variables(name, long_name(option)) if os.environ.get(each)]
+        if others:
+            raise UsageError(f"{variable}: {others[0]} is the same option; use one of them")
+        value = os.environ[variable].lower()
+        if value not in TRUE + FALSE:
+            raise UsageError(f"{variable}: {value[:WIDTH]}: use 1 or 0, true or false")
+        found[option.name] = value in FALSE
+    return found
+
+
+def negation_set(name: str, word: str) -> str | None:
+    """The variable of a flag's other name, if it is set."""
+    return next((each for each in variables(name, word) if os.environ.get(each)), None)
 
 
 def config_file(given: Path | None) -> Path | None:
@@ -178,7 +203,7 @@ def _is_text(value: Any) -> bool:
 
 def variables_of(name: str, command: Any) -> set[str]:
     """All environment variables of a command's options, a plugin's own included."""
-    found = {each for option in options_of(command) for each in variables(name, option)}
+    found = {each for option in [*options_of(command), *negations_of(command)] for each in variables(name, option)}
     for each in command.params:
         own = each.envvar or []
         found |= {own} if isinstance(own, str) else {*own}
@@ -225,4 +250,7 @@ def origin(context: Any, option: Any, path: Path | None) -> str | None:
     if source == "ENVIRONMENT":
         names = [option.envvar] if isinstance(option.envvar, str) else option.envvar
         return next((name for name in names if os.environ.get(name)), None)
-    return str(path) if source == "DEFAULT_MAP" else None
+    if source != "DEFAULT_MAP":
+        return None
+    others = (negation_set(context.command.name, word.lstrip("-")) for word in option.secondary_opts)
+    return next(filter(None, others), None) or str(path)

@@ -152,7 +152,8 @@ def test_errors_name_the_file(text: str, code: int, told: str, ball: str, write:
     [
         ("SDFCLI_BUILD_DEPTH", "many", ", set by SDFCLI_BUILD_DEPTH (see "),
         ("SDFCLI_BUILD_DEPTH", "99", "(--depth is set by SDFCLI_BUILD_DEPTH)"),
-        ("SDFCLI_BUILD_FORCE", "maybe", ", set by SDFCLI_BUILD_FORCE"),
+        ("SDFCLI_BUILD_FORCE", "maybe", "--force maybe: use 1 or 0, true or false, set by SDFCLI_BUILD_FORCE"),
+        ("SDFCLI_BUILD_KEEP_GOING", "maybe", "SDFCLI_BUILD_KEEP_GOING: maybe: use 1 or 0, true or false"),
         ("SDFCLI_DEVICE", "gpu", "(--device is set by SDFCLI_DEVICE)"),
         ("SDFCLI_CONFIG", "none.toml", "none.toml: cannot be read: No such file or directory"),
     ],
@@ -177,6 +178,35 @@ def test_both_names_of_a_flag(text: str, built: int, ball: str, write: Write, tm
     for words, expected in (((), built), (("--keep-going",), 1), (("--fail-fast",), 0)):
         done = invoke("build", "bad.off", ball, "-o", "out", "--depth", "2", "--force", "--jobs", "1", "--json", *words)
         assert [each["status"] for each in reports("build", done.stdout)].count("ok") == expected, done.output
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "built"),
+    [
+        ("SDFCLI_BUILD_FAIL_FAST", "1", 0),
+        ("SDFCLI_BUILD_KEEP_GOING", "0", 0),
+        ("SDFCLI_BUILD_KEEP_GOING", "TRUE", 1),
+        ("SDFCLI_BUILD_KEEP_GOING", "", 0),
+    ],
+)
+def test_both_names_of_a_flag_are_variables(
+    name: str, value: str, built: int, ball: str, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come after the command line and before the file; an empty one counts as not set."""
+    write("[build]\nfail-fast = true\n")
+    (tmp_path / "bad.off").write_text("OFF\n")
+    monkeypatch.setenv(name, value)
+    for words, expected in (((), built), (("--keep-going",), 1), (("--fail-fast",), 0)):
+        done = invoke("build", "bad.off", ball, "-o", "out", "--depth", "2", "--force", "--jobs", "1", "--json", *words)
+        assert [each["status"] for each in reports("build", done.stdout)].count("ok") == expected, done.output
+        assert "warning" not in done.stderr
+
+
+def test_variables_of_both_names_of_a_flag_exclude_each_other(ball: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SDFCLI_BUILD_KEEP_GOING", "1")
+    monkeypatch.setenv("SDFCLI_BUILD_FAIL_FAST", "1")
+    told = "sdfcli: SDFCLI_BUILD_KEEP_GOING: SDFCLI_BUILD_FAIL_FAST is the same option; use one of them\n"
+    assert invoke("build", ball).stderr == told
 
 
 def test_unknown_variables_are_warned_of(ball: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Numbers on the command line: counts as 1e6, and errors that name the option, the value and what is allowed."""
+"""Option values: counts as 1e6, and errors that name the option, the value and what is allowed."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ SUFFIXED = re.compile(rf"[-+]?[\d.]+(?:e[-+]?\d+)?\s*(?:{'|'.join(UNITS)})", re.
 """A number with a unit of length."""
 
 
-class WrongNumber(typer.BadParameter):
-    """A value that is not a number, or out of range. Its message names the option."""
+class WrongValue(typer.BadParameter):
+    """A value of the wrong type, or a number out of range. Its message names the option."""
 
     def format_message(self) -> str:
         """The message alone, without Click's words before it."""
         return str(self.message)
 
 
-def check_numbers(command: Any, hints: dict[str, Any]) -> None:
-    """Lets a command's options that are numbers raise WrongNumber. hints: its function's types, with annotations."""
+def check_values(command: Any, hints: dict[str, Any]) -> None:
+    """Lets a command's numbers and flags raise WrongValue. hints: its function's types, with annotations."""
     for option in command.params:
         hint = hints[option.name] if option.param_type_name == "option" else None
-        kind = next((each for each in (int, float) if each in _types(hint)), None)
+        kind = next((each for each in (bool, int, float) if each in _types(hint)), None)
         if kind is not None and not option.multiple:
             info = next(each for each in get_args(hint)[1:] if hasattr(each, "min"))
             _check(option, kind, info.min, info.max)
@@ -48,7 +48,7 @@ def _check(option: Any, kind: type, low: float | None, high: float | None) -> No
         try:
             return convert(context, given)
         except typer.BadParameter as error:
-            raise WrongNumber(_told(option, kind, value, low, high), context, option) from error
+            raise WrongValue(_told(option, kind, value, low, high), context, option) from error
 
     option.process_value = process
 
@@ -65,7 +65,7 @@ def _as_whole(text: str) -> str:
 
 def _told(option: Any, kind: type, value: Any, low: float | None, high: float | None) -> str:
     """The error's message."""
-    allowed = "a whole number" if kind is int else "a number"
+    allowed = {bool: "1 or 0, true or false", int: "a whole number", float: "a number"}[kind]
     if option.metavar == "SECONDS":
         allowed += " of seconds"
     if low is not None:
