@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import functools
@@ -10,6 +11,7 @@ import os
 import pty
 import select
 import shlex
+import shutil
 import struct
 import subprocess
 import sys
@@ -29,7 +31,9 @@ from zygote import LIMIT, STREAMS, Command
 
 @functools.cache
 def _started() -> tuple[str, subprocess.Popen[bytes]]:
-    place = str(Path(tempfile.mkdtemp(), "commands"))
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    place = str(Path(folder, "commands"))
     process = subprocess.Popen(
         [sys.executable, zygote.__file__, "serve", place], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

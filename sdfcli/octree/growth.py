@@ -196,7 +196,7 @@ class Growth:
                 distances.queries += state["queries"]
                 self._coarsest = state["coarsest"]
                 return
-            ahead = state["wide"] and stop in (C.GROWTH_TO_MEASURE, C.GROWTH_TO_PROBE)
+            ahead = wide and stop in (C.GROWTH_TO_MEASURE, C.GROWTH_TO_PROBE)
             if ahead:  # up to its next stop, it only records kernels, which are launched after the measurement
                 done = self._launched(ready.grow)
             if stop == C.GROWTH_TO_MEASURE:

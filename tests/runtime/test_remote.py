@@ -22,7 +22,7 @@ from fsspec.implementations.http import HTTPFileSystem
 from typer.testing import CliRunner
 
 import sdfcli
-from commands import run
+from commands import run, server
 from conftest import ROOT
 from sdfcli.cli.app import app
 from sdfcli.errors import DeviceError, InputError, UsageError
@@ -37,6 +37,7 @@ PASSWORD = "secret-word"
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is left in the folder of temporary files, and nothing says a password."""
+    server()  # whose own folder is not the test's
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
