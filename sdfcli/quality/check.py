@@ -79,8 +79,8 @@ def estimated_check(
     confidence, choice = confidence_of(scene, params.band), scene.choice
     report = mesh_report(mesh.health, choice)
     found = find_sheets(MeshDistance._of(scene), *places, params.tolerance)
-    lost = found.width < params.thin_limit * mesh.unit if choice.method != "none" else None
-    sheets = found.report(lost, turned)
+    lost = found.may_be_lost(turned, params) if choice.method != "none" else None
+    sheets = found.report(lost, turned, params)
     estimated, clean = (verdict(mesh.health, choice, confidence, share) for share in (sheets["lost"], None))
     facts = {
         "verdict": estimated,

@@ -129,7 +129,7 @@ def measure(field: Field, scene: Scene, asked: Answers, params: BuildParams, gro
         thinnest = Sheets.unknown()
     else:
         sheets = Sheets(*sides, truth[many:] < 0)
-        thinnest = sheets.report(sheets.lost(value[many:]) if scene.signed else None, mesh)
+        thinnest = sheets.report(sheets.lost(value[many:]) if scene.signed else None, mesh, params)
     worst = max(found, key=lambda region: region.largest)
     return Measured(
         worst=worst,

@@ -12,7 +12,7 @@ from sdfcli.backend import Array, C, Group
 from sdfcli.backend.packed import Packed
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.params import WIDEST_SHEET, depth_for_sheet
+from sdfcli.params import SHEET_CELL, WIDEST_SHEET, BuildParams, depth_for_sheet
 from sdfcli.quality.accuracy import Places, face_directions, surface_samples
 from sdfcli.query.mesh_distance import FAR, MeshDistance
 
@@ -26,6 +26,9 @@ OPPOSED, EMPTY = C.OPPOSED, 0.9
 ball's centre to the surface, in radii."""
 FREE = 0.75
 """Minimum distance from a sheet's middle to the surface, in half widths; 0.8 where the sides meet at 37 degrees."""
+UNREFINED = 2.0
+"""Thickness, in tolerances, below which a field without refinement for sheets may lose one: the error reaches its
+middle."""
 SPARED = 0.01
 """Share of lost sheets, the thinnest, that the remedy may miss: a blade's edge has no thickness."""
 
@@ -56,10 +59,20 @@ class Sheets:
         """Whether a field with values (k,) at the midpoints has the wrong sign there, (k,)."""
         return np.asarray((value < 0) != self.wall)
 
-    def report(self, lost: Bools | None, mesh: Mesh) -> dict[str, Any]:
+    def may_be_lost(self, mesh: Mesh, params: BuildParams) -> Bools:
+        """Whether a build may lose the wall or gap, (k,): an estimate, of more than it mostly does."""
+        if params.octree == "bvh":
+            return np.ones(len(self.width), bool)
+        limit = params.thin_limit or UNREFINED * params.tolerance
+        if params.depth is not None:
+            limit = max(limit, 0.5**params.depth * mesh.domain.length / mesh.unit / SHEET_CELL)
+        return np.asarray(self.width < limit * mesh.unit)
+
+    def report(self, lost: Bools | None, mesh: Mesh, params: BuildParams) -> dict[str, Any]:
         """Entries for `sheets` in a field's info (docs/reference/file.md). Lengths are fractions of the diagonal.
 
-        lost: (k,) whether the field has lost the wall or gap; None without signs.
+        lost: (k,) whether the field has lost the wall or gap, or `may_be_lost`; None without signs. The remedy is the
+        same for both: it counts sheets that were kept by chance.
         """
         width = self.width / mesh.unit
         found = self.unknown()
@@ -68,7 +81,8 @@ class Sheets:
             if self.wall.any():
                 found["thinnest"] = float(width[self.wall].min())
             if lost.any():
-                needed = float(f"{0.95 * np.quantile(width[lost], SPARED):.1e}")  # two digits, rounded down
+                thin = np.sort(width[lost | self.may_be_lost(mesh, params)])
+                needed = float(f"{0.95 * thin[int(SPARED * lost.sum())]:.1e}")  # two digits, rounded down
                 found["needed_thin"] = needed
                 found["needed_depth"] = depth_for_sheet(needed, mesh.unit / mesh.domain.length)
         return found

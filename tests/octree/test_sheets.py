@@ -23,6 +23,7 @@ from sdfcli.octree import sheets
 from sdfcli.octree.levels import Level
 from sdfcli.octree.sheets import NO_SHEETS, affordable
 from sdfcli.params import SHEET_CELL, THIN, BuildParams
+from sdfcli.quality.check import estimated_check
 
 backend, warps = backends.backend, backends.warps
 
@@ -215,6 +216,23 @@ def test_what_is_lost_is_held_by_what_is_said_to_be_needed(remedy: str) -> None:
     assert again.info["sheets"]["lost"] < 0.001
     assert again.info["depth"] <= again.info["parameters"]["thin_depth"] <= found["needed_depth"] + 1
     assert abs(volume_held(again, shape) - 1) <= WITHIN
+
+
+@pytest.mark.parametrize("options", [{}, {"thin": 0}, {"depth": 6}], ids=["default", "unrefined", "coarse"])
+def test_a_check_gives_the_same_verdict_and_remedy(options: dict[str, Any]) -> None:
+    """Of plates of many thicknesses, some of which a build keeps by chance; also before a build decides."""
+    thicknesses = np.geomspace(3e-4, 2e-2, 12)
+    plates = [shapes.moved(plate(float(t)), offset=[0, 0, 0.2 * k]) for k, t in enumerate(thicknesses)]
+    shape = shapes.moved(shapes.joined(*plates), turn=turned(11))
+    field = built(shape, 5e-3, **options)
+    found, given = field.info["sheets"], BuildParams.of(tolerance=5e-3, **options)
+    estimated, undecided = estimated_check(shape, given, "cpu")
+    assert undecided
+    assert found["lost"] <= estimated["sheets"]["lost"]
+    for name in ("needed_thin", "needed_depth"):
+        assert estimated["sheets"][name] == found[name]
+    checked = sdfcli.check(shape, device="cpu", tolerance=5e-3, **options)
+    assert checked["verdict"] == field.info["verdict"] != "good"
 
 
 @pytest.mark.parametrize("depth", [5, 7])
