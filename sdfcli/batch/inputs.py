@@ -69,10 +69,17 @@ def find_meshes(named: Iterable[str], listed: Iterable[str], recursive: bool) ->
     return list(dict.fromkeys(mesh for mesh, _ in _found(named, listed, recursive)[1]))
 
 
+def find_fields(named: Iterable[str]) -> list[str]:
+    """The fields among files, folders and patterns, each once; a folder's subfolders are not searched, `**` in a
+    pattern is. Raises UsageError for a folder without fields."""
+    words = [word for name in named for word in _matches(name)]
+    return list(dict.fromkeys(field for word in words for field, _ in _files(word, False, ENDINGS, "fields")))
+
+
 def _found(named: Iterable[str], listed: Iterable[str], recursive: bool) -> tuple[list[str], list[tuple[str, Path]]]:
     """Files and folders, and their meshes, each with its path in an output folder."""
     words = [word for name in named for word in (listed if name == "-" else _matches(name))]
-    found = [pair for word in words for pair in _meshes(word, recursive)]
+    found = [pair for word in words for pair in _files(word, recursive, FORMATS, "meshes")]
     if not found:
         raise UsageError("no names on standard input" if "-" in named else "no meshes given")
     return words, found
@@ -93,10 +100,11 @@ def _target(output: str | None, place: Path) -> str:
     return str(Path(output or "", place))
 
 
-def _meshes(named: str, recursive: bool) -> Iterator[tuple[str, Path]]:
-    """Meshes and their paths in the output folder. Folders are read in order of names, without hidden files."""
+def _files(named: str, recursive: bool, endings: tuple[str, ...], what: str) -> Iterator[tuple[str, Path]]:
+    """A file, or a folder's files with one of `endings`, and their paths in the output folder. Folders are read in
+    order of names, without hidden files. what: their name in errors, `meshes` or `fields`."""
     if not named:
-        raise UsageError("a mesh or a folder has an empty name")
+        raise UsageError("a file or a folder has an empty name")
     if not os.path.isdir(named):
         yield named, Path(file_name(named) if is_remote(named) else Path(named).name)
         return
@@ -105,15 +113,15 @@ def _meshes(named: str, recursive: bool) -> Iterator[tuple[str, Path]]:
         below[:] = sorted(name for name in below if recursive and not name.startswith("."))
         linked = linked or any(os.path.islink(Path(folder, name)) for name in below)
         for name in sorted(files):
-            if name.lower().endswith(FORMATS) and not name.startswith("."):
+            if name.lower().endswith(endings) and not name.startswith("."):
                 count += 1
                 path = Path(folder, name)
                 yield str(path), path.relative_to(named)
     if not count:
-        hint = "; -r looks into its folders"
+        hint = "; -r looks into its folders" if what == "meshes" else "; a pattern with ** looks into its folders"
         if recursive:
             hint = "; links to folders are not followed" if linked else ""
-        raise UsageError(f"{named}: no meshes ({', '.join(FORMATS)}) in this folder{hint}")
+        raise UsageError(f"{named}: no {what} ({', '.join(endings)}) in this folder{hint}")
 
 
 def _unreadable(error: OSError) -> None:

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.batch_options import Jobs, Meshes, Recursive, Report, listed_names
+from sdfcli.cli.batch_options import FailFast, Jobs, Meshes, Recursive, Report, Timeout, listed_names
 from sdfcli.cli.build_options import (
     Band,
     Depth,
     MaxError,
+    MaxMemory,
     Require,
     Thin,
     Tolerance,
     Unit,
     check_require,
+    memory_limit,
 )
 from sdfcli.cli.outcomes import counts, say_notes, unit_of
 from sdfcli.cli.output import batch_progress, print_json, print_lines, print_table, progress, say
@@ -95,6 +97,8 @@ def check(
     quiet: options.Quiet = False,
     recursive: Recursive = False,
     jobs: Jobs = None,
+    fail_fast: FailFast = False,
+    timeout: Timeout = None,
     report: Report = None,
     depth: Depth = BuildParams.depth,
     thin: Thin = BuildParams.thin,
@@ -102,6 +106,7 @@ def check(
     unit: Unit = None,
     device: options.Devices = "auto",
     threads: options.Threads = None,
+    max_memory: MaxMemory = None,
 ) -> None:
     """Report mesh faults, their treatment in a build, and a verdict on the field.
 
@@ -116,12 +121,13 @@ def check(
     from sdfcli.cli.report import reported
 
     check_require(require)
+    most = memory_limit(max_memory)
     params = BuildParams.of(
         depth=depth, tolerance=tolerance, band=band, thin=thin, sign=sign, unit=unit, max_error=max_error
     )
     found = find_meshes(meshes, listed_names(meshes), recursive)
-    settings = Settings(device, threads, params=params, force=force, require=require, check=True)
-    request = BuildRequest([Job(mesh, "") for mesh in found], settings, workers=jobs)
+    settings = Settings(device, threads, most, params=params, force=force, require=require, check=True)
+    request = BuildRequest([Job(mesh, "") for mesh in found], settings, jobs, timeout, fail_fast)
     with reported(report, request) as done, batch_progress(len(found), quiet or json or request.here) as update:
         for outcome in run(request, lambda mesh: progress(mesh, quiet or json)):
             if outcome["status"] == "failed":

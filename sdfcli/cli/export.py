@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.fields import FrameRange, for_each, open_field, outputs_of
+from sdfcli.cli.fields import FrameRange, fields_of, for_each, open_field, outputs_of
 from sdfcli.cli.output import print_written, progress, say
 from sdfcli.cli.records import Count, Line, Vector, size
 from sdfcli.errors import UsageError
@@ -25,10 +25,11 @@ OCTREES = ", ".join(ending for ending, form in FORMATS.items() if not form.grid)
 GRIDS = ", ".join(ending for ending, form in FORMATS.items() if form.grid)
 
 Files = Annotated[
-    list[Path],
+    list[str],
     typer.Argument(
         metavar="FILE... [OUT]",
-        help="Fields, sequences, or meshes, whose grids have exact distances. Without -o the last name is the output.",
+        help="Fields, folders of them, quoted patterns, sequences, or meshes, whose grids have exact distances. "
+        "Without -o the last name is the output.",
     ),
 ]
 Output = Annotated[
@@ -83,7 +84,7 @@ class ExportedOctrees(Line, title="export to .vtkhdf, sequence", shared="input o
 
 
 def export(
-    files: Files,
+    named: Files,
     output: Output = None,
     resolution: Resolution = None,
     window: Window = None,
@@ -109,9 +110,10 @@ def export(
     if samples is not None:
         raise UsageError("--samples: samples come from the mesh: sdfcli samples MESH -o NAME.npz")
     if output is None:
-        if len(files) != 2:
+        if len(named) != 2:
             raise UsageError("name the output: FILE OUT for one file, FILE... -o 'out/{name}.npz' for several")
-        files, output = files[:1], files[1]
+        named, output = named[:1], Path(named[1])
+    files = fields_of(named)
     form = format_of(output)
     check_grid_options(form, resolution, window, dtype)
     box = _box(window)
@@ -141,7 +143,7 @@ def export(
         rows = [(name, _text(value)) for name, value in facts.items()]
         print_written(record, file, targets, facts, rows, seconds, json, quiet, place)
 
-    for_each(files, outputs, convert)
+    for_each(files, outputs, convert, json)
 
 
 def _open(file: Path, form: Format, frame: int | None, time: float | None) -> Distances:

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.fields import NAME, FrameRange, check_choice, numbered, open_field, outputs_of
+from sdfcli.cli.fields import (
+    NAME,
+    FrameRange,
+    check_choice,
+    fields_of,
+    for_each,
+    numbered,
+    open_field,
+    outputs_of,
+    single,
+)
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress, say
 from sdfcli.cli.records import Count, Json, Line, keyed, one_of, size
 from sdfcli.cli.wording import length_text
@@ -22,10 +32,20 @@ if TYPE_CHECKING:
     from sdfcli.extract.sources import Grid
 
 
-Source = Annotated[Path, typer.Argument(metavar="FILE", help="Field, or volume (.npy, .npz or .vti).")]
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...", help="Fields, folders of them, quoted patterns, or volumes (.npy, .npz or .vti)."
+    ),
+]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="Mesh file: .ply, .obj, .stl or .glb; NAME_iso.ply by default."),
+    typer.Option(
+        "--output",
+        "-o",
+        help="Mesh file: .ply, .obj, .stl or .glb; NAME_iso.ply by default. {name} stands for the field's name, as in "
+        "'out/{name}.ply' for several fields.",
+    ),
 ]
 Cells = Annotated[
     int | None,
@@ -76,7 +96,7 @@ class ExtractedFrame(Extracted, title="extract --frames", shared="frame time"):
 
 
 def extract(
-    file: Source,
+    named: Sources,
     output: Output = None,
     cells: Cells = None,
     iso: Iso = 0.0,
@@ -95,20 +115,52 @@ def extract(
 
     Example: sdfcli extract bunny.h5 --iso 0.002 --cells 512 -o shell.ply
     """
-    from sdfcli.backend import select_backends
     from sdfcli.extract.mesh_file import ENDINGS
     from sdfcli.runtime.files import check_ending, check_target
 
     check_choice(frame, time, frames)
-    [target] = outputs_of([file], output or Path(f"{NAME}_iso{'' if frames is None else '_%04d'}.ply"))
-    check_ending(target, *ENDINGS)
-    chosen = None if frames is None else FrameRange(file, frames)
-    targets = [target] if chosen is None else numbered(target, chosen.numbers)
-    for each in targets:
-        check_target(each, force, file)
+    files = fields_of(named)
+    pattern = output or Path(f"{NAME}_iso{'' if frames is None else '_%04d'}.ply")
+    outputs = outputs_of(files, pattern) if frames is None else [single(files, pattern)[1]]
+    check_ending(pattern, *ENDINGS)
     distances = _distances(spacing)
-    if mesh is not None and frames is not None:
-        raise UsageError("--mesh: not with --frames, whose meshes differ")
+    if mesh is not None and (frames is not None or len(files) > 1):
+        raise UsageError(f"--mesh: not with {'several fields' if frames is None else '--frames'}, whose meshes differ")
+    chosen = None if frames is None else FrameRange(files[0], frames)
+    targets = outputs if chosen is None else numbered(outputs[0], chosen.numbers)
+    for each in targets:
+        check_target(each, force, *files)
+
+    def write(file: Path, target: Path, place: str | None) -> None:
+        written = targets if chosen is not None else [target]
+        look = (resolution, iso, distances, mesh, frame, time, chosen, device, threads)
+        _extract(file, written, target, place, *look, force, json, quiet)
+
+    for_each(files, outputs, write, json)
+
+
+def _extract(
+    file: Path,
+    targets: list[Path],
+    target: Path,
+    place: str | None,
+    resolution: int | None,
+    iso: float,
+    distances: list[float] | float | None,
+    mesh: Path | None,
+    frame: int | None,
+    time: float | None,
+    chosen: FrameRange | None,
+    device: str,
+    threads: int | None,
+    force: bool,
+    json: bool,
+    quiet: bool,
+) -> None:
+    """Extracts a file's surface, or those of chosen frames. targets: files to write; target: their name in the report;
+    place: as for `for_each`."""
+    from sdfcli.backend import select_backends
+
     notes: dict[str, str] = {}
     written, start = 0, clock.perf_counter()
     with progress(str(file), quiet or json) as update:
@@ -146,13 +198,16 @@ def extract(
                 print_json(report)
     if not quiet:
         for note in notes.values():
-            say(f"note: {note}")
+            say(f"note: {note if place is None else f'{file}: {note}'}")
     if chosen is not None and not (json or quiet):
         rows = [
             ("frames", f"{len(chosen):,}, surfaces at {iso:g}"),
             ("time", f"{clock.perf_counter() - start:.2f} s on {names}"),
         ]
         print_table(str(file), [*rows, ("file", f"{target}, {human_bytes(written)}")])
+    elif place is not None and not (json or quiet):
+        shape = f"{report.triangles:,} triangles, {human_bytes(written)}"
+        say(f"{place} {file}: {target}, {shape}, {report.seconds['total']:.2f} s")
     elif not (json or quiet):
         _print_report(report, diagonal)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sdfcli.cli.output import pace, print_error
+from sdfcli.cli.output import error_line, pace, print_error, print_json
 from sdfcli.errors import InputError, SdfError, UsageError, worst_code
 
 if TYPE_CHECKING:
@@ -39,6 +39,13 @@ def open_field(file: Path, frame: int | None, time: float | None) -> Field:
     from sdfcli.field.store import load
 
     return load(file)
+
+
+def fields_of(named: list[str]) -> list[Path]:
+    """The files among files, folders and patterns; see `find_fields`."""
+    from sdfcli.batch.inputs import find_fields
+
+    return [Path(each) for each in find_fields(named)]
 
 
 def check_choice(*choices: float | str | None) -> None:
@@ -150,9 +157,22 @@ def single(files: list[Path], pattern: Path) -> tuple[Path, Path]:
     return files[0], outputs_of(files, pattern)[0]
 
 
-def for_each(files: list[Path], targets: list[Path], work: Callable[[Path, Path, str | None], None]) -> None:
+def print_failure(file: Path, error: SdfError, json: bool) -> int:
+    """Prints the error of one of several files, with `json` as a record, too; returns its exit code."""
+    from sdfcli.cli.records import Failed
+
+    named = error if str(file) in str(error) else type(error)(f"{file}: {error}")
+    code = print_error(named)
+    if json:
+        print_json(Failed(input=str(file), error=error_line(named), exit_code=code))
+    return code
+
+
+def for_each(
+    files: list[Path], targets: list[Path], work: Callable[[Path, Path, str | None], None], json: bool
+) -> None:
     """Calls `work` with each file, its target and its place among them, as [2/5]; None for a single file. An error of
-    one of several files is printed, and the others are still done.
+    one of several files is printed, with `json` as a record, too, and the others are still done.
 
     Raises the error of a single file; otherwise typer.Exit with the most severe exit code, if any failed.
     """
@@ -163,7 +183,6 @@ def for_each(files: list[Path], targets: list[Path], work: Callable[[Path, Path,
         except SdfError as error:
             if total == 1:
                 raise
-            named = error if str(file) in str(error) else type(error)(f"{file}: {error}")
-            code = worst_code((code, print_error(named)))
+            code = worst_code((code, print_failure(file, error, json)))
     if code:
         raise typer.Exit(code)

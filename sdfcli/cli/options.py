@@ -71,8 +71,11 @@ FieldFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="Field file, from `sdfcli build`, or sequence, from `sdfcli sequence`.")
 ]
 FieldFiles = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE...", help="Field files, from `sdfcli build`, or a sequence, from `sdfcli sequence`."),
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="Field files, from `sdfcli build`, folders of them, quoted patterns; or a sequence.",
+    ),
 ]
 Faces = Annotated[
     str | None,

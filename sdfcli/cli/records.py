@@ -162,10 +162,11 @@ class Line(Record):
 Line.shared_ = Line.keys_
 
 
-class Failed(Line, title="error", shared="error"):
-    """The last line of a failed command, unless its results tell the failure: a mesh's `error`, or `passed`."""
+class Failed(Line, title="error", shared="input? error"):
+    """The last line of a failed command, unless its results tell the failure: a mesh's `error`, or `passed`; and a line
+    per field of several that failed, with its `input`."""
 
-    exit_code: Annotated[int, one_of(*list(EXIT_CODES)[1:]), "the command's exit code"]
+    exit_code: Annotated[int, one_of(*list(EXIT_CODES)[1:]), "exit code of the command, or for this field"]
 
 
 class Stated(Line, shared="sign sign_reason sign_confidence sheets max_error rms_error error_samples? lengths"):

@@ -13,7 +13,7 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.build_options import Scale, Units
-from sdfcli.cli.fields import NAME, check_choice, for_each, open_field, outputs_of, single
+from sdfcli.cli.fields import NAME, check_choice, fields_of, for_each, open_field, outputs_of, single
 from sdfcli.cli.output import print_written, progress
 from sdfcli.cli.records import Count, Line
 from sdfcli.errors import UsageError
@@ -60,7 +60,7 @@ class RenderedFrames(Rendered, title="render --frames, moving", shared="frames")
 
 
 def render(
-    files: options.FieldFiles,
+    named: options.FieldFiles,
     output: options.Picture = None,
     size: Annotated[
         str, typer.Option(metavar="WxH", help="Picture size in pixels, at most 8192 per side; N for N x N.")
@@ -128,6 +128,7 @@ def render(
     from sdfcli.pictures.render import render as draw_opaque
 
     check_choice(frame, time, frames)
+    files = fields_of(named)
     width, height = parse_size(size)
     look: dict[str, Any] = {"width": width, "height": height, "view": view, "up": up, "iso": iso}
     look |= {"device": device, "threads": threads}
@@ -174,7 +175,7 @@ def render(
         record = Rendered if mesh is None else RenderedMesh
         print_written(record, file, [target], told, rows, clock.perf_counter() - start, json, quiet, place)
 
-    for_each(files, targets, write)
+    for_each(files, targets, write, json)
 
 
 class Guest:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.fields import NAME, check_choice, check_no_frame, for_each, open_field, outputs_of, single
+from sdfcli.cli.fields import NAME, check_choice, check_no_frame, fields_of, for_each, open_field, outputs_of, single
 from sdfcli.cli.output import print_written, progress
 from sdfcli.cli.records import Count, Line, one_of
 from sdfcli.errors import UsageError
@@ -44,7 +44,7 @@ class SlicedFrames(Sliced, title="slice --frames, moving", shared="frames"):
 
 
 def slice_plane(
-    files: options.FieldFiles,
+    named: options.FieldFiles,
     output: options.Picture = None,
     axis: Annotated[str, typer.Option(**options.words("x", "y", "z"), help="Axis normal to the plane.")] = "z",
     at: Annotated[
@@ -100,6 +100,7 @@ def slice_plane(
     )
 
     check_choice(frame, time, frames)
+    files = fields_of(named)
     if why:
         check_no_frame(frame, time, frames)
     if sheet is not None and (at is not None or frames is not None):
@@ -151,4 +152,4 @@ def slice_plane(
         record = Sliced if sheet is None else SlicedSheet
         print_written(record, file, [target], facts, rows, clock.perf_counter() - start, json, quiet, place)
 
-    for_each(files, targets, draw)
+    for_each(files, targets, draw, json)

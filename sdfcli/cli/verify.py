@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.fields import open_field
-from sdfcli.cli.output import error_text, print_json, print_table, progress, say
+from sdfcli.cli.fields import NAME, fields_of, open_field, print_failure
+from sdfcli.cli.output import error_text, print_json, print_table, progress, say, show
 from sdfcli.cli.records import Amount, Count, Line, Record, Vector
 from sdfcli.cli.wording import length_text, lengths_of, unit_name
-from sdfcli.errors import CheckFailedError
+from sdfcli.errors import CheckFailedError, InputError, SdfError, UsageError, worst_code
 from sdfcli.params import check_tolerance
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Turned(Record):
 
 
 class Verified(Line, title="verify", shared="input tolerance max_error lengths notes"):
-    """One line."""
+    """A line per field."""
 
     reference: Annotated[str, "the mesh of `--mesh`"]
     same_mesh: Annotated[bool, "whether the field was built from this mesh"]
@@ -63,8 +63,15 @@ class Verified(Line, title="verify", shared="input tolerance max_error lengths n
 
 
 def verify(
-    file: options.FieldFile,
-    mesh: Annotated[Path, typer.Option("--mesh", help="Mesh that the field was built from.")],
+    named: options.FieldFiles,
+    mesh: Annotated[
+        Path,
+        typer.Option(
+            "--mesh",
+            help="Mesh that the field was built from; for several fields the folder of their meshes, or a name with "
+            "{name}, as in 'scans/{name}.ply'.",
+        ),
+    ],
     samples: Annotated[int, typer.Option(min=3, help="Number of random points.")] = 100_000,
     tolerance: Annotated[
         float | None,
@@ -80,7 +87,7 @@ def verify(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Compare a field with exact distances at random points; exit code 6 above the tolerance.
+    """Compare fields with exact distances at random points; exit code 6 above the tolerance.
 
     The points lie near the surface, in the band around it, and anywhere in the domain. Exact distances, and the winding
     numbers that decide inside and outside, are computed in float64 by independent code, from the mesh as given. Shells
@@ -89,20 +96,54 @@ def verify(
     Example: sdfcli verify bunny.h5 --mesh bunny.ply --samples 1000000
     """
     check_tolerance(tolerance)
+    files = fields_of(named)
+    if len(files) > 1 and not (NAME in str(mesh) or mesh.is_dir()):
+        raise UsageError(f"--mesh {mesh}: {len(files)} fields need a folder, or a name with {NAME}, as in '{NAME}.ply'")
+    codes = []
+    for file in files:
+        look = {"samples": samples, "tolerance": tolerance, "seed": seed, "device": device, "threads": threads}
+        alone = len(files) == 1
+        try:
+            codes.append(_verify(file, _mesh_of(file, mesh), frame, look, alone, json, quiet))
+        except SdfError as error:
+            if alone:
+                raise
+            codes.append(print_failure(file, error, json))
+    if len(files) > 1 and not (json or quiet):
+        passed, missed = codes.count(0), codes.count(CheckFailedError.exit_code)
+        counts = ((passed, "passed"), (missed, "FAILED"), (len(files) - passed - missed, "not verified"))
+        show(f"{len(files):,} fields: {', '.join(f'{count:,} {word}' for count, word in counts if count)}")
+    if worst := worst_code(codes):
+        raise typer.Exit(worst)
+
+
+def _mesh_of(file: Path, mesh: Path) -> Path:
+    """A field's mesh: `mesh`, with the field's name in place of {name}, or its file of that name if it is a folder.
+
+    Raises InputError for a folder without such a mesh, or with several.
+    """
+    from sdfcli.mesh.formats.readers import FORMATS
+
+    if not mesh.is_dir():
+        return Path(str(mesh).replace(NAME, file.stem))
+    found = sorted(each for each in mesh.iterdir() if each.stem == file.stem and each.suffix.lower() in FORMATS)
+    if len(found) != 1:
+        several = " and ".join(each.name for each in found)
+        fault = f"{several} have this field's name" if found else f"no mesh is named {file.stem}"
+        raise InputError(f"{file}: --mesh {mesh}: {fault}; use a name with {NAME}, as in '{mesh / NAME}.ply'")
+    return found[0]
+
+
+def _verify(
+    file: Path, mesh: Path, frame: int | None, look: dict[str, Any], alone: bool, json: bool, quiet: bool
+) -> int:
+    """Compares a field with its mesh, and prints the result: a table if `alone`, else a line. Returns the exit code, of
+    several fields, and raises CheckFailedError for a single one."""
     from sdfcli.quality.verification import verify as compare
 
     with progress(str(file), quiet or json) as update:
         field = open_field(file, frame, None)
-        found = compare(
-            field,
-            mesh,
-            samples=samples,
-            tolerance=tolerance,
-            seed=seed,
-            device=device,
-            threads=threads,
-            progress=update,
-        )
+        found = compare(field, mesh, **look, progress=update)
     worst, allowed, unit = found.error, found.tolerance, found.unit
     if json:
         print_json(
@@ -119,8 +160,17 @@ def verify(
                 turned=[Turned(**shell._asdict(), confirmed=shell.confirmed) for shell in found.turned],
             )
         )
-    elif not quiet:
-        verdict = "passed" if found.passed else "FAILED"
+    verdict, compared = "passed" if found.passed else "FAILED", f"{file}: {_compared(field, unit, worst, allowed)}"
+    if not alone:
+        if not (json or quiet):
+            show(f"{file}: {verdict}, {_compared(field, unit, worst, allowed)}", verdict)
+            _print_turned(found.turned, f"{file}: ")
+            if not found.same_mesh:
+                say(f"note: {file}: {mesh} is not the mesh that the field was built from")
+        elif quiet and not found.passed:
+            say(f"sdfcli: {compared}")
+        return 0 if found.passed else CheckFailedError.exit_code
+    if not (json or quiet):
         share = f"of the {unit_name(field.info['parameters'])}"
         print_table(
             f"{file}: {verdict}, {_compared(field, unit, worst, allowed)}",
@@ -132,7 +182,8 @@ def verify(
         if not found.same_mesh:
             say("note: this is not the mesh that the field was built from")
     if not found.passed:
-        raise CheckFailedError(f"{file}: {_compared(field, unit, worst, allowed)}")
+        raise CheckFailedError(compared)
+    return 0
 
 
 def _compared(field: Field, unit: float, worst: float, allowed: float) -> str:
@@ -164,11 +215,12 @@ def _rows(found: dict[str, RegionErrors], unit: float) -> list[tuple[str, ...]]:
     ]
 
 
-def _print_turned(turned: list[TurnedShell]) -> None:
+def _print_turned(turned: list[TurnedShell], head: str = "") -> None:
+    """Notes the shells that a build turned. head: the field, if there are several."""
     for shell in turned[:MOST_TURNED]:
         place = ", ".join(f"{x:.4g}" for x in shell.at)
         why = f"the winding number of the mesh as it is given is {shell.winding:.3g} in it"
         verb = "was turned:" if shell.confirmed else "was turned in the build, and is not here:"
-        say(f"note: a shell of {shell.faces:,} faces, at {place}, {verb} {why}")
+        say(f"note: {head}a shell of {shell.faces:,} faces, at {place}, {verb} {why}")
     if len(turned) > MOST_TURNED:
-        say(f"note: {len(turned) - MOST_TURNED:,} more shells were turned")
+        say(f"note: {head}{len(turned) - MOST_TURNED:,} more shells were turned")

@@ -194,3 +194,26 @@ def test_a_mesh_without_an_area(tmp_path: Path) -> None:
         report = json.loads(done.stdout)
         assert (report["verdict"], report["sign"], report["watertight"]) == ("doubtful", "none", True)
         assert "encloses nothing" in report["sign_reason"]
+
+
+def test_limits_of_many(tmp_path: Path) -> None:
+    """Those of `build`: a time limit per mesh, an end at the first failure, and a memory limit."""
+    bad, good, large = (str(tmp_path / name) for name in ("bad.off", "good.ply", "large.ply"))
+    Path(bad).write_text("OFF\n")
+    trimesh.Trimesh(*BALL, process=False).export(good)
+    trimesh.Trimesh(*shapes.icosphere(6), process=False).export(large)
+    done = run(bad, good, "--jobs", 1, "--fail-fast", "--json")
+    assert (done.exit_code, [line["input"] for line in reports("check", done.stdout)]) == (3, [bad])
+    done = run(large, "--timeout", 0.001, "--json")
+    (line,) = reports("check", done.stdout)
+    assert (done.exit_code, line["verdict"]) == (7, None)
+    assert "took longer than --timeout 0.001 s" in line["error"]
+    assert run(good, "--max-memory", "much").stderr == "sdfcli: --max-memory much: use a size like 800M or 4G\n"
+
+
+def test_checks_have_the_memory_limit_of_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = []
+    monkeypatch.setattr("sdfcli.runtime.memory.bound", limits.append)
+    trimesh.Trimesh(*BALL, process=False).export(tmp_path / "ball.ply")
+    assert run(tmp_path / "ball.ply", "--max-memory", "3G").exit_code == 0
+    assert limits == [3 * 10**9]
