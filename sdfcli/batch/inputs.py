@@ -33,23 +33,23 @@ def find_jobs(
 
     An output has its mesh's name with the first of `endings`, and is written to `output`, or to the current folder;
     with `recursive`, subfolders are preserved. For a single mesh named directly, `output` is the file to write, unless
-    it is a folder or ends with a slash. A mesh named twice counts once.
+    it is a folder or ends with a slash; for a pattern, a folder or a list it is a folder, whatever they hold. A mesh
+    named twice counts once.
 
-
-    An output has its mesh's name with the first of `endings`, and is written to `output`, or to the current folder;
-    with `recursive`, subfolders are preserved. For a single mesh named directly, `output` is the file to write, unless
-    it is a folder or ends with a slash. A mesh named twice counts once.
-
-    Raises UsageError without meshes, for a folder without meshes, for an output name with another format's ending, for
-    several meshes with a single output name, and if two meshes would have the same output.
+    Raises UsageError without meshes, for a folder without meshes, for an output name with another format's ending (or
+    none, for a single mesh), for several meshes with a single output name, and if two meshes would have the same
+    output.
     """
+    named = list(named)
     words, found = _found(named, listed, recursive)
     if output is None and len(found) == 1 and found[0][0].lower().endswith(ENDINGS):
         raise UsageError(f"{found[0][0]}: {IS_FIELD}")
-    single = len(words) == 1 and "-" not in named and not os.path.isdir(words[0])
+    single = words == named and len(words) == 1 and not os.path.isdir(words[0])
     names_a_file = single and output is not None and not output.endswith((os.sep, "/"))
     if output is not None and names_a_file and (is_remote(output) or not os.path.isdir(output)):
         check_ending(output, "", *endings)
+        if not Path(output).suffix:
+            raise UsageError(f"{output}: a file or a folder? use {output}{endings[0]}, or {output}/")
         return [Job(words[0], output)]
     if output is not None and output.lower().endswith(endings[0]) and not os.path.isdir(output):
         raise UsageError(f"{output}: the outputs of a folder, or of several meshes, need a folder; end its name with /")

@@ -142,7 +142,7 @@ def _same_field(path: Path, mesh: Mesh, settings: Settings) -> Field | None:
     else:
         other = other and f"{path}: exists, and {other}"
     if other and not settings.force:
-        raise UsageError(f"{other}; use --force to replace it")
+        raise UsageError(f"{other}; add --force to rebuild it, while fields that are the same are skipped")
     return None if other else field
 
 

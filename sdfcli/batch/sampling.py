@@ -51,7 +51,7 @@ def sample_into(
         if not settings.force:
             raise UsageError(
                 f"{target}: exists, and is not of this command, is damaged, or has another mesh or other parameters; "
-                "use --force to replace it"
+                "add --force to replace it, while samples that are the same are skipped"
             )
     loaded = time.perf_counter()
     progress("sampling")

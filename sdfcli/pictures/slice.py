@@ -183,7 +183,9 @@ def draw_sheet(
     sampled = [sample_plane(backend, field, axis, at, pixels) for at in places]
     span = min(float(value.min()) for value, _ in sampled), max(float(value.max()) for value, _ in sampled)
     planes, side = painted(field, sampled, span, octree, why)
-    return tiled(planes, columns, [f"{axis} = {at:.6g}" for at in places], side)
+    right, up = ("xyz"[k] for k in PLANES[axis])
+    axes = f"{right} right, {up} up, in the mesh's units"
+    return tiled(planes, columns, [f"{axis} = {at:.6g}" for at in places], side, axes)
 
 
 def sheet_columns(count: int, size: int) -> tuple[int, int]:
@@ -458,8 +460,8 @@ def framed(plane: Image, field: Field, axis: str, heading: str, side: Side) -> I
     return np.asarray(canvas)
 
 
-def tiled(planes: list[Image], columns: int, headings: list[str], side: Side) -> Image:
-    """Planes row by row, a heading above each, and a scale or legend next to them."""
+def tiled(planes: list[Image], columns: int, headings: list[str], side: Side, axes: str) -> Image:
+    """Planes row by row, a heading above each, a scale or legend next to them, and the names of their axes below."""
     from PIL import Image as Pillow
     from PIL import ImageDraw, ImageFont
 
@@ -470,8 +472,10 @@ def tiled(planes: list[Image], columns: int, headings: list[str], side: Side) ->
     across, down = max(size, width_of(font, headings)) + gap, size + above
     bar, top = gap + columns * across + letter, above
     width, height = side.extent(font, letter)
-    canvas = Pillow.new("RGB", (bar + width + gap, max(rows * down, top + height) + gap), "white")
+    wide, below = max(bar + width, gap + width_of(font, [axes])), max(rows * down, top + height) + gap
+    canvas = Pillow.new("RGB", (wide + gap, below + above), "white")
     pen = ImageDraw.Draw(canvas)
+    pen.text((gap, below), axes, INK, font, "lt")
     for k, (plane, heading) in enumerate(zip(planes, headings, strict=True)):
         left, upper = gap + k % columns * across, k // columns * down + above
         canvas.paste(Pillow.fromarray(plane), (left, upper))

@@ -55,6 +55,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["parts/deep"], None, False, [("parts/deep/a.ply", "a.h5")]),
         (["one.ply", "parts/../one.ply"], "out", False, [("one.ply", "out/one.h5")]),
         (["*/*.obj"], None, False, [("parts/a.obj", "a.h5")]),
+        (["*/*.obj"], "out", False, [("parts/a.obj", "out/a.h5")]),
         (["parts/[ab].*"], "out", False, [("parts/a.obj", "out/a.h5"), ("parts/b.STL", "out/b.h5")]),
         (["**/*.ply"], "out", False, [("one.ply", "out/one.h5"), ("parts/deep/a.ply", "out/a.h5")]),
         (["-"], "out", False, [("one.ply", "out/one.h5")]),
@@ -84,6 +85,20 @@ def test_what_is_refused(tree: Path, named: list[str], recursive: bool, words: l
         find_jobs(named, [], "out", recursive)
     for word in words:
         assert word in str(refusal.value)
+
+
+@pytest.mark.parametrize("mesh", ["one.ply", "missing.ply"])
+def test_an_output_without_an_ending_may_be_a_file_or_a_folder(tree: Path, mesh: str) -> None:
+    """For one mesh, as a shell's pattern may give: the name would be a folder for two."""
+    with pytest.raises(UsageError, match=r"out: a file or a folder\? use out.h5, or out/"):
+        find_jobs([mesh], [], "out", False)
+    with pytest.raises(UsageError, match=r"use s3://a/b.npz, or s3://a/b/"):
+        find_jobs([mesh], [], "s3://a/b", False, (".npz",))
+
+
+def test_a_pattern_needs_a_folder_whatever_it_matches(tree: Path) -> None:
+    with pytest.raises(UsageError, match=r"out\.h5: the outputs of a folder, or of several meshes, need a folder"):
+        find_jobs(["*/*.obj"], [], "out.h5", False)
 
 
 def test_a_pattern_without_matches(tree: Path) -> None:

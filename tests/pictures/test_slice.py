@@ -380,6 +380,10 @@ def test_a_sheet_has_the_planes_row_by_row_on_one_scale(cpu: Backend, ball: Fiel
         columns.update(left for _, left in found)
     assert (len(rows), len(columns)) == (2, 3)
     assert not np.array_equal(planes[0], planes[2])
+    below = max(rows) + size // 3 + 2
+    names = [sdfcli.slice_image(ball, axis=axis, sheet=count, size=size, device="cpu")[below:] for axis in "xyz"]
+    assert all(each.min() < 100 for each in names), "the axes are named"
+    assert len({each[:, :80].tobytes() for each in names}) == 3
 
 
 def test_sheets_of_leaves_and_of_causes() -> None:
