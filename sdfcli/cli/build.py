@@ -85,7 +85,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate leaves, time, 
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print seconds per stage.")]
 
 
-class EstimatedBuild(Line, title="build --dry-run", shared="input leaves seconds device"):
+class EstimatedBuild(Line, title="build --dry-run", shared="input triangles leaves seconds device"):
     """A line per mesh; all values are estimates."""
 
     status: Annotated[Literal["ok", "too large"], "`ok` if `fits`, else `too large`"]
@@ -176,7 +176,7 @@ def build(
         require=require,
     )
     if dry_run:
-        code = _estimate_all(found, settings, json)
+        code = _estimate_all(found, settings, json, quiet)
     else:
         raises = not json and report is None
         request = BuildRequest(found, settings, jobs, timeout, fail_fast, scheduler, raises)
@@ -185,19 +185,35 @@ def build(
         raise typer.Exit(code)
 
 
-def _estimate_all(jobs: list[Job], settings: Settings, json: bool) -> int:
-    """Prints estimates; returns the builds' expected exit code."""
+def _estimate_all(jobs: list[Job], settings: Settings, json: bool, quiet: bool) -> int:
+    """Prints estimates, and without `json` their totals; returns the builds' expected exit code."""
     from sdfcli.backend.overflow import overflow
     from sdfcli.backend.select import first_device
 
     alike, codes = replace(settings, device=first_device(settings.device)), []
+    sizes: list[Estimate] = []
     for job in jobs:
         with overflow(Path(job.output).absolute().parent):
-            codes.append(_estimate_one(job.mesh, alike, json, raises=len(jobs) == 1 and not json))
+            codes.append(_estimate_one(job.mesh, alike, json, quiet, len(jobs) == 1 and not json, sizes))
+    if len(jobs) > 1 and sizes and not (json or quiet):
+        _print_totals(len(jobs), sizes)
     return worst_code(codes)
 
 
-def _estimate_one(mesh: str, settings: Settings, json: bool, raises: bool) -> int:
+def _print_totals(count: int, sizes: list[Estimate]) -> None:
+    unknown = f", {count - len(sizes):,} of them without an estimate" if len(sizes) < count else ""
+    rows = [
+        ("triangles", f"{sum(each.triangles for each in sizes):,}"),
+        ("leaves", f"about {sum(each.leaves for each in sizes):,}"),
+        ("time", f"about {sum(each.seconds for each in sizes):.0f} s, one after the other"),
+        ("memory", f"about {human_bytes(max((each.memory_bytes for each in sizes), default=0))} for the largest"),
+        ("files", f"about {human_bytes(sum(each.file_bytes for each in sizes))}"),
+    ]
+    print_table(f"{count:,} meshes{unknown}", rows, apart=True)
+
+
+def _estimate_one(mesh: str, settings: Settings, json: bool, quiet: bool, raises: bool, sizes: list[Estimate]) -> int:
+    """Prints a mesh's estimate, and appends it to `sizes`; returns the build's expected exit code."""
     from sdfcli.batch.messages import failure
     from sdfcli.quality.estimate import estimate_of
     from sdfcli.runtime.remote import local_input, shown
@@ -211,7 +227,9 @@ def _estimate_one(mesh: str, settings: Settings, json: bool, raises: bool) -> in
         if json:
             print_json(FailedBuild(**failure(mesh, None, error)))
         return print_error(error)
-    _show_estimate(shown(mesh), found, json)
+    sizes.append(found)
+    if json or not quiet:
+        _show_estimate(shown(mesh), found, json)
     if found.fits:
         return 0
     return print_error(
@@ -229,6 +247,7 @@ def _show_estimate(mesh: str, found: Estimate, json: bool) -> None:
         return
     beyond = ", the rest in scratch files" if found.fits and found.memory_bytes > found.limit_bytes else ""
     rows = [
+        ("triangles", f"{found.triangles:,}"),
         ("leaves", f"about {found.leaves:,}"),
         ("time", f"about {found.seconds:.0f} s on {found.device}"),
         ("memory", f"about {human_bytes(found.memory_bytes)} of {human_bytes(found.limit_bytes)}{beyond}"),

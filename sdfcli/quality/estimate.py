@@ -47,6 +47,7 @@ class Estimate:
     """A build's estimated size.
 
     Attributes:
+        triangles: the mesh's triangles.
         leaves: octree leaves.
         seconds: duration of the build.
         memory_bytes: memory on the device.
@@ -57,6 +58,7 @@ class Estimate:
         device: `cpu` or `cuda:N`.
     """
 
+    triangles: int
     leaves: int
     seconds: float
     memory_bytes: int
@@ -108,6 +110,7 @@ def estimate_of(source: MeshSource, params: BuildParams, options: BuildOptions) 
         size = _bvh_size(scene, limits)
     limit = memory_limit(backend, options.max_memory)
     return Estimate(
+        triangles=len(scene.mesh.faces),
         leaves=size.leaves,
         seconds=begun - start + size.seconds,
         memory_bytes=used + size.memory_bytes,

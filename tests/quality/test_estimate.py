@@ -131,6 +131,22 @@ def test_exit_codes(ball: Path) -> None:
     assert run("build", ball, "--max-memory", "much").returncode == 2
 
 
+def test_totals_of_many(tmp_path: Path) -> None:
+    for rounds in (2, 3):
+        trimesh.Trimesh(*shapes.icosphere(rounds), process=False).export(tmp_path / f"{rounds}.ply")
+    words = ["build", tmp_path, tmp_path / "missing.ply", "--dry-run", "--tolerance", "1e-2", "--device", "cpu"]
+    done = run(*words)
+    assert done.returncode == 3
+    title, *rows = done.stdout.rpartition("\n\n")[2].splitlines()
+    assert title == "3 meshes, 1 of them without an estimate"
+    assert [row.split()[0] for row in rows] == ["triangles", "leaves", "time", "memory", "files"]
+    one, other, _ = map(json.loads, run(*words, "--json").stdout.splitlines())
+    assert rows[0].split()[1] == f"{one['triangles'] + other['triangles']:,}" == f"{20 * 4**2 + 20 * 4**3:,}"
+    assert rows[1].split()[2] == f"{one['leaves'] + other['leaves']:,}"
+    assert run(*words, "-q").stdout == ""
+    assert run("build", tmp_path / "missing.ply", tmp_path / "none.ply", "--dry-run").returncode == 3
+
+
 def test_sizes() -> None:
     assert [parse_size(text) for text in ("800M", "4G", "2.5GiB", "1k", "70000", "3 GB")] == [
         800_000_000,
