@@ -208,7 +208,8 @@ def _warn(known: dict[str, Any], params: BuildParams) -> None:
             100 * lost,
         )
     if known["error_limit"] and params.octree == "adaptive":
-        LOG.warning("the error, %.3g, exceeds the tolerance, %.3g", known["max_error"], params.tolerance)
+        where = " where the sign jumps across the mesh's holes" if known["error_limit"] == "jumps" else ""
+        LOG.warning("the error, %.3g, exceeds the tolerance, %.3g%s", known["max_error"], params.tolerance, where)
 
 
 @memory_errors()

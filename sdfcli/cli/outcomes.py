@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 from sdfcli.cli.output import batch_progress, error_text, human_bytes, print_json, print_table, say, time_left
 from sdfcli.cli.records import Count, Json, Line, Stated, Vector, one_of, stored
 from sdfcli.cli.wording import (
+    JUMPS,
     errors_text,
     health_text,
     kept_text,
@@ -140,8 +141,9 @@ def _show_alone(outcome: Outcome, settings: Settings, style: Style) -> None:
         return
     if outcome["error_limit"] not in (None, "triangles"):
         unit, name = unit_of(outcome), unit_name(outcome)
+        cause = f" {JUMPS}" if outcome["error_limit"] == "jumps" else ""
         error, tolerance = (length_text(outcome[each], unit, name) for each in ("max_error", "tolerance"))
-        say(f"sdfcli: warning: {outcome['input']}: the error {error} misses the tolerance {tolerance}")
+        say(f"sdfcli: warning: {outcome['input']}: the error {error} misses the tolerance {tolerance}{cause}")
     if outcome["sign"] == "none" and settings.params.sign != "none":
         say(f"sdfcli: warning: {outcome['input']}: distances without signs: {outcome['sign_reason']}")
 

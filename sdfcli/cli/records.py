@@ -178,7 +178,7 @@ class Stated(Line, shared="sign sign_reason sign_confidence sheets max_error rms
     error_limit: Annotated[
         str | None,
         stored("error_limit"),
-        "why the tolerance is missed: `depth`, `samples` or `triangles`; null if it is kept",
+        "why the tolerance is missed: `depth`, `jumps`, `samples` or `triangles`; null if it is kept",
     ]
 
 

@@ -17,7 +17,9 @@ FAULTS = (
     "crossing_faces",
 )
 
+JUMPS = "where the sign jumps across the mesh's holes; close them, or use --sign none"
 ERROR_LIMITS = {
+    "jumps": f"missed {JUMPS}",
     "depth": "missed: the finest leaves are too large; try a larger --depth",
     "samples": "missed between the test points of a leaf; try a smaller one",
     "triangles": "not enforced by --octree bvh",

@@ -251,6 +251,12 @@ def _region_errors(relative: Floats, jump: Bools, where: Floats) -> RegionErrors
     )
 
 
+def at_jump(field: Sampled, reference: Reference, where: tuple[float, float, float]) -> bool:
+    """Whether a point lies at a sign jump: see `_jumps`."""
+    point = np.array([where])
+    return bool(_jumps(field, reference, point, reference.signed_distance(point), field.sample(point))[0])
+
+
 def _jumps(field: Sampled, reference: Reference, points: Floats, truth: Floats, value: Floats) -> Any:
     """Whether exact distances prove a sign jump within one leaf's width of each point's leaf: (n,) bool.
 

@@ -19,6 +19,7 @@ from sdfcli.quality.accuracy import (
     MOST_SUSPECTS,
     Evaluated,
     RegionErrors,
+    at_jump,
     drawn_points,
     errors_by_region,
     region_counts,
@@ -133,7 +134,7 @@ def measure(field: Field, scene: Scene, asked: Answers, params: BuildParams, gro
     worst = max(found, key=lambda region: region.largest)
     return Measured(
         worst=worst,
-        limit=_error_limit(field, worst, params, scale) if worst.largest > params.tolerance else None,
+        limit=_error_limit(field, scene, worst, params) if worst.largest > params.tolerance else None,
         rms=math.sqrt(math.fsum(region.rms * region.rms for region in found) / len(found)),
         samples=sum(region.samples - region.jumps for region in found),
         sheets={**kept, **thinnest},
@@ -168,9 +169,11 @@ def describe(
     }
 
 
-def _error_limit(field: Field, worst: RegionErrors, params: BuildParams, scale: float) -> str:
+def _error_limit(field: Field, scene: Scene, worst: RegionErrors, params: BuildParams) -> str:
     """Cause of an error above the tolerance."""
     if params.octree == "bvh":
         return "triangles"
-    finest = field.domain.length * 0.5 ** params.depth_limit(scale)
+    if _may_jump(scene) and at_jump(field, MeshDistance._of(scene), worst.where):
+        return "jumps"
+    finest = field.domain.length * 0.5 ** params.depth_limit(scene.mesh.unit / scene.mesh.domain.length)
     return "depth" if field.cell_at([worst.where])[1][0] < 1.5 * finest else "samples"

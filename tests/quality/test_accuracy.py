@@ -13,6 +13,7 @@ import pytest
 
 import sdfcli
 import shapes
+from sdfcli.cli.wording import kept_text
 from sdfcli.mesh.load import make_mesh
 from sdfcli.quality import measure
 from sdfcli.quality.accuracy import Evaluated, Floats, Places, errors, errors_by_region, on_surface, surface_samples
@@ -104,6 +105,15 @@ def test_builds_say_what_limits_their_error() -> None:
     assert sdfcli.build(ball, device="cpu").info["error_limit"] is None
     assert sdfcli.build(ball, device="cpu", depth=3).info["error_limit"] == "depth"
     assert sdfcli.build(ball, device="cpu", octree="bvh", depth=4).info["error_limit"] == "triangles"
+
+
+def test_an_error_at_a_hole_is_named_as_such() -> None:
+    """Of a mesh that is more holes than faces: neither the depth nor the tolerance is the cause."""
+    vertices, faces = shapes.icosphere(3)
+    kept = faces[np.random.default_rng(0).random(len(faces)) > 0.6]
+    info = sdfcli.build((vertices, kept), sign="winding", device="cpu", tolerance=5e-3).info
+    assert info["error_limit"] == "jumps"
+    assert "where the sign jumps across the mesh's holes" in kept_text("jumps")
 
 
 def test_an_error_in_a_coarse_leaf_is_one_between_samples(monkeypatch: pytest.MonkeyPatch) -> None:
