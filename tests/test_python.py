@@ -57,7 +57,7 @@ COMMANDS: list[tuple[Callable[..., Any], Callable[..., Any], set[str], set[str]]
     (
         check_command.check,
         sdfcli.check,
-        {"meshes", "require", "json", "quiet", "force", "recursive", "jobs", "report"},
+        (FILES | MANY) - {"output", "verbose", "skip_existing", "scheduler"},
         {"source", "octree", "query", "domain", "scale", "units"},
     ),
     (
@@ -66,11 +66,11 @@ COMMANDS: list[tuple[Callable[..., Any], Callable[..., Any], set[str], set[str]]
         (FILES | MANY | {"max_memory", "sigma"}) - {"verbose", "require"},
         {"source", "sigma"},  # a text and numbers: test_samples.py
     ),
-    (verify_command.verify, sdfcli.verify, {"file", "frame", "json", "quiet"}, {"field", "progress"}),
+    (verify_command.verify, sdfcli.verify, {"named", "frame", "json", "quiet"}, {"field", "progress"}),
     (
         export_command.export,
         sdfcli.Field.export,
-        {"files", "output", "samples", "frame", "time", "json", "quiet"},
+        {"named", "output", "samples", "frame", "time", "json", "quiet"},
         {"self", "path"},
     ),
 ]

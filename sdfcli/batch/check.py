@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sdfcli.backend.select import first_device
 from sdfcli.mesh.load import MeshSource
-from sdfcli.params import BuildKeywords, BuildOptions, BuildParams
+from sdfcli.params import BuildKeywords, BuildOptions, BuildParams, parse_size
 from sdfcli.pipeline import build_field
 from sdfcli.quality.check import MeshCheck, estimated_check
 from sdfcli.runtime.memory import memory_errors
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 @takes(BuildKeywords, BuildParams)
 def check(
-    source: MeshSource, *, device: str = "auto", threads: int | None = None, **parameters: Unpack[BuildKeywords]
+    source: MeshSource,
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+    max_memory: int | str | None = None,
+    **parameters: Unpack[BuildKeywords],
 ) -> MeshCheck:
     """Checks a mesh: its faults, their treatment in a build, and a verdict, that of a build with the same parameters.
     Where lost thin walls decide it, the field is built and discarded.
@@ -28,6 +33,8 @@ def check(
         source: a path, a `trimesh.Trimesh`, or a pair of arrays: vertices (v, 3) and faces (f, 3).
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
         threads: CPU thread count; default: all CPUs available to the process.
+        max_memory: memory limit of a build that decides the verdict, in bytes, or as text such as `4G`; default: 90 %
+            of the free memory.
         parameters: the parameters of `BuildParams`.
 
     Returns:
@@ -39,7 +46,7 @@ def check(
         DeviceError: the device or its software is missing.
         OutOfMemoryError: the mesh does not fit into memory.
     """
-    return check_for(source, BuildParams.of(**parameters), BuildOptions(device, threads))
+    return check_for(source, BuildParams.of(**parameters), BuildOptions(device, threads, parse_size(max_memory)))
 
 
 @memory_errors()
