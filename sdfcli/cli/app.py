@@ -186,7 +186,7 @@ def _made(name: str, target: Any) -> Any:
     alone.command(name, cls=Command, help=text, epilog=example, context_settings=HELP)(target)
     made = typer.main.get_command(alone)
     hints = get_type_hints(inspect.unwrap(target))
-    check_values(made, get_type_hints(inspect.unwrap(target), include_extras=True))
+    check_values(made, hints)
     for each in made.params:
         if each.param_type_name == "option":
             each.metavar = each.metavar or layout.value_name(hints.get(each.name)) or None

@@ -113,7 +113,7 @@ BUILT_IN = _by_name(
         Entry(
             "verify",
             "sdfcli.cli.verify:verify",
-            "Compare a field with exact distances at random points; exit code 6 above the tolerance.",
+            "Compare fields with exact distances at random points; exit code 6 above the tolerance.",
         ),
         Entry(
             "bench",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any, get_args, get_origin
+from typing import Any, get_args
 
 import typer
 
@@ -25,19 +25,13 @@ class WrongValue(typer.BadParameter):
 
 
 def check_values(command: Any, hints: dict[str, Any]) -> None:
-    """Lets a command's numbers and flags raise WrongValue. hints: its function's types, with annotations."""
+    """Lets a command's numbers and flags raise WrongValue. hints: its function's types."""
     for option in command.params:
-        hint = hints[option.name] if option.param_type_name == "option" else None
-        kind = next((each for each in (bool, int, float) if each in _types(hint)), None)
+        hint = hints.get(option.name) if option.param_type_name == "option" else None
+        kind = next((each for each in (bool, int, float) if each in (hint, *get_args(hint))), None)
         if kind is not None and not option.multiple:
-            info = next(each for each in get_args(hint)[1:] if hasattr(each, "min"))
-            _check(option, kind, info.min, info.max)
-
-
-def _types(hint: Any) -> tuple[Any, ...]:
-    """Types of an option's values: `int` and None of `Annotated[int | None, ...]`."""
-    kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    return get_args(kind) or (kind,)
+            ranged = option if hasattr(option, "min") else option.type  # the latter in older versions of Typer
+            _check(option, kind, getattr(ranged, "min", None), getattr(ranged, "max", None))
 
 
 def _check(option: Any, kind: type, low: float | None, high: float | None) -> None:
