@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,7 +98,7 @@ def verify(
     """
     check_tolerance(tolerance)
     files = fields_of(named)
-    if len(files) > 1 and not (NAME in str(mesh) or mesh.is_dir()):
+    if len(files) > 1 and not (NAME in str(mesh) or os.path.isdir(mesh)):
         raise UsageError(f"--mesh {mesh}: {len(files)} fields need a folder, or a name with {NAME}, as in '{NAME}.ply'")
     codes = []
     for file in files:
@@ -124,7 +125,7 @@ def _mesh_of(file: Path, mesh: Path) -> Path:
     """
     from sdfcli.mesh.formats.readers import FORMATS
 
-    if not mesh.is_dir():
+    if not os.path.isdir(mesh):
         return Path(str(mesh).replace(NAME, file.stem))
     found = sorted(each for each in mesh.iterdir() if each.stem == file.stem and each.suffix.lower() in FORMATS)
     if len(found) != 1:
