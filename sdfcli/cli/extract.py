@@ -133,7 +133,7 @@ def extract(
 
     def write(file: Path, target: Path, place: str | None) -> None:
         written = targets if chosen is not None else [target]
-        look = (resolution, iso, distances, mesh, frame, time, chosen, device, threads)
+        look = (cells, iso, distances, mesh, frame, time, chosen, device, threads)
         _extract(file, written, target, place, *look, force, json, quiet)
 
     for_each(files, outputs, write, json)
@@ -144,7 +144,7 @@ def _extract(
     targets: list[Path],
     target: Path,
     place: str | None,
-    resolution: int | None,
+    cells: int | None,
     iso: float,
     distances: list[float] | float | None,
     mesh: Path | None,
