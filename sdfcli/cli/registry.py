@@ -146,6 +146,11 @@ BUILT_IN = _by_name(
             "Measure moving meshes' frames per second, by four build methods.",
         ),
         Entry(
+            "bench flood",
+            "sdfcli.apps.bench.commands.flood:bench_flood",
+            "Compare jump flooding's orders of passes, and its time and errors by grid size and by seed count.",
+        ),
+        Entry(
             "bench knn",
             "sdfcli.apps.bench.commands.knn:bench_knn",
             "Time nearest neighbours by the shifted sort, compared with its paper's figures and exact results.",

@@ -68,6 +68,7 @@ EXAMPLES = {
     "bench --seeds knn": "bench TORUS --repeat 1 --depth 2 --device cpu --seeds knn",
     "bench scan": "bench scan --device cpu --repeat 1",
     "bench sequence": "bench sequence TORUS --frames 2 --device cpu",
+    "bench flood": "bench flood TORUS --depth 4 --repeat 1 --device cpu",
     "bench knn": "bench knn TORUS --repeat 1 --device cpu",
     "bench scale": "bench scale TORUS --scale 1 --depth 2 --device cpu",
     "bench flow": "bench flow --steps 1 --device cpu",

@@ -7,6 +7,7 @@ scattered triangles the maximum was 1.1.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,29 +55,60 @@ def plant(backend: Backend, index: DistanceIndex, depth: int) -> Seeds:
     return Seeds(near.node, position.astype(np.float32), near.slot, near.queries)
 
 
-def flood(backend: Backend, seeds: Seeds, depth: int, more: int = 0) -> Array:
-    """Each node's seed (nodes,) uint32, nearly always the nearest.
+ORDERS = ("JFA", "doubling", "JFA+1", "JFA+2", "1+JFA", "JFA^2")
+"""Orders of passes: Rong and Tan's halving steps, doubling ones, and their variants for fewer errors."""
 
-    Passes step by 2^(depth - 1), ... 2, 1 nodes, then `more` passes with step 1: 1 gives JFA+1, whose seeds are
-    never farther. Two such arrays exist concurrently. A node 2^depth steps along an axis from every seed is
-    unreachable and has 0xffffffff; a mesh in the cube's middle leaves none.
+
+def steps_of(order: str, depth: int) -> list[int]:
+    """Step lengths in nodes, for 2^depth cells per side and one of ORDERS: from half the side down to 1, or up."""
+    halving = [2**k for k in reversed(range(depth))]
+    return {
+        "JFA": halving,
+        "doubling": halving[::-1],
+        "JFA+1": [*halving, 1],
+        "JFA+2": [*halving, 2, 1],
+        "1+JFA": [1, *halving],
+        "JFA^2": 2 * halving,
+    }[order]
+
+
+def passes(
+    backend: Backend, position: Array, carried: Array, steps: Sequence[int], side: int, planes: int
+) -> Iterator[Array]:
+    """Yields each node's seed (planes * side^2,) uint32 after each pass, in two arrays that take turns.
+
+    position: (s, 3) float32, seed positions; nodes lie 1 / (side - 1) apart from 0. carried: the nodes' seeds at first,
+    or 0xffffffff; overwritten. planes: `side` in a cube, 1 in two dimensions.
     """
-    xp, side = backend.xp, side_of(depth)
-    carried = xp.full(side**3, NONE, np.uint32)
-    carried[seeds.node] = xp.arange(len(seeds), dtype=np.uint32)
-    nearer = xp.empty_like(carried)
-    for step in [*(2**k for k in reversed(range(depth))), *[1] * more]:
+    nearer = backend.xp.empty_like(carried)
+    for step in steps:
         backend.run(
             "sdf_flood_pass",
             len(carried),
             side=side,
-            spacing=0.5**depth,
+            planes=planes,
+            spacing=1 / (side - 1),
             step=step,
-            position=seeds.position,
+            position=position,
             carried=carried,
             nearer=nearer,
         )
         carried, nearer = nearer, carried
+        yield carried
+
+
+def flood(backend: Backend, seeds: Seeds, depth: int, order: str = "JFA") -> Array:
+    """Each node's seed (nodes,) uint32, nearly always the nearest, by the passes in one of ORDERS.
+
+    JFA+1's seeds are never farther than JFA's. Two such arrays exist concurrently. After halving steps, a node
+    2^depth steps along an axis from every seed is unreachable and has 0xffffffff; a mesh in the cube's middle leaves
+    none.
+    """
+    xp, side = backend.xp, side_of(depth)
+    carried = xp.full(side**3, NONE, np.uint32)
+    carried[seeds.node] = xp.arange(len(seeds), dtype=np.uint32)
+    for after in passes(backend, seeds.position, carried, steps_of(order, depth), side, side):
+        carried = after
     return carried
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from sdfcli.apps.bench.grid import MAX_DEPTH, exact_distances, give_signs, side_of
+from sdfcli.apps.bench.interleaved import median_seconds
 from sdfcli.apps.bench.jump_flood import flood, flooded_distances, plant
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError, UsageError
-from sdfcli.field.field import Field, lattice_position
+from sdfcli.field.field import Field, is_cupy, lattice_position
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.octree.grown import Progress
@@ -34,6 +35,9 @@ ROUNDING = 1e-6
 
 SEED = 8_128
 
+LOOKUPS, LOOKUPS_CPU = 2**23, 2**18
+"""Points looked up per run, on a GPU and on the CPU."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -51,6 +55,8 @@ class Row:
     max_error, rms_error, left_out
                    trilinear field errors at random points, and points at a proven sign jump, measured as in
                    `build` (see accuracy.RegionErrors).
+    lookups        millions of points per second that the finished field is sampled at, anywhere in the domain, in
+                   random order; points and results stay on the device.
     """
 
     method: str
@@ -66,6 +72,7 @@ class Row:
     max_error: float
     rms_error: float
     left_out: int
+    lookups: float
 
 
 @dataclass(frozen=True)
@@ -78,28 +85,26 @@ class UniformField:
     distance: Array
 
     def sample(self, points: Any) -> Any:
-        """Distances (n,) float64 at points (n, 3) in the domain."""
-        unit, low = self._place(points)
-        along, side = unit - low, side_of(self.depth)
-        node = low.astype(np.int64) @ np.array([1, side, side * side])
-        value = np.zeros(len(node))
-        for corner in range(8):
-            up = np.array([corner & 1, corner >> 1 & 1, corner >> 2])
-            at = self.backend.from_host(node + up @ np.array([1, side, side * side]))
-            weight = np.where(up == 1, along, 1.0 - along).prod(axis=1)
-            value += weight * self.backend.to_host(self.distance[at])
-        return value
+        """Distances (n,) float64 at points (n, 3) float64 in the domain, on the points' device."""
+        home = self.backend.xp if is_cupy(points) else np
+        result = self.backend.xp.empty(len(points), np.float64)
+        self.backend.run(
+            "sdf_grid_sample",
+            len(points),
+            side=side_of(self.depth),
+            domain=self.domain.group(self.backend),
+            points=self.backend.from_host(points, np.float64),
+            distance=self.distance,
+            result=result,
+        )
+        return self.backend.to_host(result) if home is np else result
 
     def cell_at(self, points: Any) -> tuple[Any, Any]:
         """Lower corners (n, 3) and edges (n,) of the points' cells, in the mesh's units."""
-        edge = self.domain.length * 0.5**self.depth
-        return self.domain.origin + self._place(points)[1] * edge, np.full(len(points), edge)
-
-    def _place(self, points: Any) -> tuple[Any, Any]:
-        """Points in units of the spacing, and their cells' lower corners."""
         cells = 2**self.depth
-        unit = np.clip(self.domain.to_unit(points), 0.0, 1.0) * cells
-        return unit, np.minimum(np.floor(unit), cells - 1)
+        edge = self.domain.length / cells
+        low = np.minimum(np.floor(np.clip(self.domain.to_unit(points), 0.0, 1.0) * cells), cells - 1)
+        return self.domain.origin + low * edge, np.full(len(points), edge)
 
 
 @dataclass(frozen=True)
@@ -117,10 +122,10 @@ def _by_queries(backend: Backend, index: DistanceIndex, depth: int) -> _Distance
     return _Distances(distance, len(distance), distance.nbytes + len(distance))  # one byte per node during signs
 
 
-def _by_flooding(more: int) -> Callable[[Backend, DistanceIndex, int], _Distances]:
+def _by_flooding(order: str) -> Callable[[Backend, DistanceIndex, int], _Distances]:
     def find(backend: Backend, index: DistanceIndex, depth: int) -> _Distances:
         seeds = plant(backend, index, depth)
-        carried = flood(backend, seeds, depth, more)
+        carried = flood(backend, seeds, depth, order)
         distance = flooded_distances(backend, index, seeds, depth, carried)
         table = seeds.node.nbytes + seeds.position.nbytes + seeds.slot.nbytes
         return _Distances(distance, seeds.queries, 2 * carried.nbytes + table, len(seeds))
@@ -130,8 +135,8 @@ def _by_flooding(more: int) -> Callable[[Backend, DistanceIndex, int], _Distance
 
 GRIDS: dict[str, Callable[[Backend, DistanceIndex, int], _Distances]] = {
     "uniform, exact": _by_queries,
-    "uniform, JFA": _by_flooding(0),
-    "uniform, JFA+1": _by_flooding(1),
+    "uniform, JFA": _by_flooding("JFA"),
+    "uniform, JFA+1": _by_flooding("JFA+1"),
 }
 
 
@@ -188,6 +193,9 @@ class _Comparison:
         # Signs jump only at holes of an open surface. A coarse field may have any number of errors.
         self.most_suspects = 0.0 if self.mesh.health.watertight else 1.0
         self.exact: Array = None
+        count = LOOKUPS_CPU if self.backend.name == "cpu" else LOOKUPS
+        anywhere = np.random.default_rng(SEED).random((count, 3))
+        self.anywhere = self.backend.from_host(mesh.domain.origin + mesh.domain.length * anywhere)
 
     def octree(self, kind: str) -> Row:
         """An octree's row, by `pipeline.build`."""
@@ -262,6 +270,7 @@ class _Comparison:
             )
             for where in self.points.values()
         ]
+        seconds = median_seconds(self.backend, {method: lambda: field.sample(self.anywhere)}, self.repeat)
         return Row(
             method,
             **measured,
@@ -271,4 +280,5 @@ class _Comparison:
             max_error=max(region.largest for region in found),
             rms_error=float(np.sqrt(np.mean([region.rms**2 for region in found]))),
             left_out=sum(region.jumps for region in found),
+            lookups=len(self.anywhere) / seconds[method] / 1e6,
         )

@@ -4,9 +4,11 @@
 //   node_of, node_position  a node's grid indices, and its position in the unit cube
 //   sdf_grid_doubt          nodes whose sign must be queried
 //   sdf_grid_sign           signs along rows of nodes
+//   sdf_grid_sample         trilinear values at points
 #ifndef SDFCLI_UNIFORM_GRID_H
 #define SDFCLI_UNIFORM_GRID_H
 #include "base/kernel.h"
+#include "geometry/domain.h"
 #include "geometry/morton.h"
 #include "sign/propagate.h"
 
@@ -47,6 +49,27 @@ SDF_KERNEL(sdf_grid_sign, PLAIN, row) {
         if (a.sign[i] != SDF_AS_BEFORE) inside = a.sign[i];
         if (inside) a.distance[i] = -a.distance[i];
     }
+}
+
+// Trilinear interpolation between the eight nodes around a point, at the nearest point in the domain.
+struct sdf_grid_sample_args {
+    u32 n;
+    u32 side;
+    Domain domain;
+    const double* points;   // [n, 3] in the mesh's units
+    const float* distance;  // [side, side, side] x fastest
+    double* result;         // [n] out
+};
+SDF_KERNEL(sdf_grid_sample, PLAIN, i) {
+    u32 cells = a.side - 1;
+    D3 unit = to_unit(a.domain, a.points + 3 * (size_t)i);
+    D3 u = (double)cells * vec(clamp01(unit.x), clamp01(unit.y), clamp01(unit.z));
+    Lattice low = {min_of((u32)u.x, cells - 1), min_of((u32)u.y, cells - 1), min_of((u32)u.z, cells - 1)};
+    const float* d = a.distance + ((size_t)low.z * a.side + low.y) * a.side + low.x;
+    double v[8];
+    for (u32 corner = 0; corner < 8; corner++)
+        v[corner] = (double)d[((size_t)(corner >> 2) * a.side + (corner >> 1 & 1u)) * a.side + (corner & 1u)];
+    a.result[i] = trilinear(v, vec(u.x - (double)low.x, u.y - (double)low.y, u.z - (double)low.z));
 }
 
 #endif

@@ -1,5 +1,5 @@
-// Jump flooding (Rong and Tan 2006) in three dimensions: every grid node receives a seed, nearly always the nearest. A
-// node stores its seed's index, positions are in a table: 4 bytes per node instead of 16.
+// Jump flooding (Rong and Tan 2006) in two or three dimensions: every grid node receives a seed, nearly always the
+// nearest. A node stores its seed's index, positions are in a table: 4 bytes per node instead of 16.
 //
 // INTERFACE
 //   sdf_flood_pass      one pass
@@ -10,12 +10,13 @@
 #include "geometry/triangle.h"
 #include "uniform/grid.h"
 
-// One pass: a node takes the nearest seed among its own and the 26 nodes' `step` away. Ties go to the smaller index, so
-// the result does not depend on the order. Distance and index are compared as one integer (non-negative floats sort
-// like their bits), which spares the CPU unpredictable branches.
+// One pass: a node takes the nearest seed among its own and the 26 nodes' `step` away, 8 in a single plane. Ties go to
+// the smaller index, so the result does not depend on the order. Distance and index are compared as one integer
+// (non-negative floats sort like their bits), which spares the CPU unpredictable branches.
 struct sdf_flood_pass_args {
-    u32 n;  // nodes: side^3
+    u32 n;  // nodes: side^2 per plane
     u32 side;
+    u32 planes;  // side in a cube, 1 in two dimensions
     float spacing;
     u32 step;               // in nodes
     const float* position;  // [seeds, 3]
@@ -28,8 +29,8 @@ SDF_KERNEL(sdf_flood_pass, PLAIN, i) {
     u64 best = ~0ull;  // SDF_NONE, farther than any seed
     u32 last = SDF_NONE;
     for (u32 dz = 0; dz < 3; dz++) {
-        u32 z = at.z + (dz - 1) * a.step;  // wraps around below zero, hence exceeds the side
-        if (z >= a.side) continue;
+        u32 z = at.z + (dz - 1) * a.step;  // wraps around below zero, hence exceeds the planes
+        if (z >= a.planes) continue;
         for (u32 dy = 0; dy < 3; dy++) {
             u32 y = at.y + (dy - 1) * a.step;
             if (y >= a.side) continue;

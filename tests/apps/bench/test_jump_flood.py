@@ -13,7 +13,7 @@ import backends
 import oracle
 import shapes
 from sdfcli.apps.bench.grid import exact_distances, side_of
-from sdfcli.apps.bench.jump_flood import Seeds, flood, flooded_distances, plant
+from sdfcli.apps.bench.jump_flood import ORDERS, Seeds, flood, flooded_distances, passes, plant
 from sdfcli.backend import Backend
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.mesh.load import make_mesh
@@ -45,26 +45,37 @@ def square(point: Numbers, position: Numbers) -> Numbers:
     return np.asarray(r[..., 0] * r[..., 0] + r[..., 1] * r[..., 1] + r[..., 2] * r[..., 2])
 
 
-def flooded(node: Numbers, position: Numbers, depth: int, more: int) -> Numbers:
-    """Jump flooding by whole shifted arrays."""
-    side = 2**depth + 1
-    at = lattice(depth).reshape(side, side, side, 3)
-    carried = np.full(side**3, NONE, np.int64)
-    carried[node] = np.arange(len(node))
-    carried = carried.reshape(side, side, side)
+def steps(order: str, depth: int) -> list[int]:
+    """Step lengths, for 2^depth cells per side."""
+    down = [2**depth >> k for k in range(1, depth + 1)]
+    if order == "doubling":
+        return sorted(down)
+    before, after = {"1+JFA": ([1], []), "JFA+1": ([], [1]), "JFA+2": ([], [2, 1]), "JFA^2": (down, [])}.get(
+        order, ([], [])
+    )
+    return before + down + after
+
+
+def flooded(node: Numbers, position: Numbers, at: Numbers, steps: list[int]) -> list[Numbers]:
+    """Jump flooding by whole shifted arrays, after each pass. at: the nodes' positions (planes, side, side, 3)."""
+    carried = np.full(at.shape[:3], NONE, np.int64)
+    carried.ravel()[node] = np.arange(len(node))
     table = np.concatenate((position, np.full((1, 3), np.inf, np.float32)))
-    for step in [2**k for k in range(depth)][::-1] + [1] * more:
+    states = []
+    for step in steps:
         best, best_sq = carried.copy(), square(at, table[np.minimum(carried, len(node))])
         for shift in itertools.product((-step, 0, step), repeat=3):
-            to = tuple(slice(max(0, -s), max(0, side - max(0, s))) for s in shift)
-            come = tuple(slice(max(0, s), max(0, side - max(0, -s))) for s in shift)
+            sides = tuple(zip(shift, at.shape, strict=False))
+            to = tuple(slice(max(0, -s), max(0, side - max(0, s))) for s, side in sides)
+            come = tuple(slice(max(0, s), max(0, side - max(0, -s))) for s, side in sides)
             seed = carried[come]
             d = square(at[to], table[np.minimum(seed, len(node))])
             nearer = (d < best_sq[to]) | ((d == best_sq[to]) & (seed < best[to]))
             best[to] = np.where(nearer, seed, best[to])
             best_sq[to] = np.where(nearer, d, best_sq[to])
         carried = best
-    return carried.ravel()
+        states.append(carried.ravel())
+    return states
 
 
 def seeds_at(backend: Backend, node: Numbers, position: Numbers) -> Seeds:
@@ -145,24 +156,42 @@ def test_of_equal_triangles_the_first_leaves_seeds(backend: Backend) -> None:
     seed=st.integers(0, 2**32 - 1),
     depth=st.integers(1, 4),
     count=st.integers(1, 40),
-    more=st.integers(0, 2),
+    order=st.sampled_from(ORDERS),
     coarse=st.booleans(),
 )
-def test_passes(backend: Backend, seed: int, depth: int, count: int, more: int, coarse: bool) -> None:
+def test_passes(backend: Backend, seed: int, depth: int, count: int, order: str, coarse: bool) -> None:
     rng = np.random.default_rng(seed)
     nodes = side_of(depth) ** 3
     node = rng.choice(nodes, min(count, nodes), replace=False)
     position = rng.random((len(node), 3)).astype(np.float32)
     if coarse:  # many at equal distances, several at the same place
         position = (np.round(4 * position) / 4).astype(np.float32)
-    found = flood(backend, seeds_at(backend, node, position), depth, more)
+    found = flood(backend, seeds_at(backend, node, position), depth, order)
     assert found.dtype == np.uint32
-    assert np.array_equal(backend.to_host(found), flooded(node, position, depth, more))
+    at = lattice(depth).reshape(*[side_of(depth)] * 3, 3)
+    assert np.array_equal(backend.to_host(found), flooded(node, position, at, steps(order, depth))[-1])
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), side=st.integers(2, 40), count=st.integers(1, 30))
+def test_passes_in_two_dimensions(backend: Backend, seed: int, side: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    node = rng.choice(side**2, min(count, side**2), replace=False)
+    position = rng.random((len(node), 3)).astype(np.float32)
+    at = np.stack([*np.meshgrid(np.arange(side), np.arange(side)), np.zeros((side, side))], axis=-1)
+    at = at.astype(np.float32)[None] * np.float32(1 / (side - 1))
+    order = [int(step) for step in rng.integers(1, side + 3, 4)]
+    expected = flooded(node, position, at, order)
+    carried = np.full(side**2, NONE, np.uint32)
+    carried[node] = np.arange(len(node))
+    states = passes(backend, backend.from_host(position), backend.from_host(carried), order, side, 1)
+    for found, known in zip(states, expected, strict=True):
+        assert np.array_equal(backend.to_host(found), known)
 
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), depth=st.integers(2, 4), count=st.integers(1, 60))
-def test_one_more_pass_is_nowhere_farther(backend: Backend, seed: int, depth: int, count: int) -> None:
+def test_more_passes_are_nowhere_farther(backend: Backend, seed: int, depth: int, count: int) -> None:
     rng = np.random.default_rng(seed)
     side, at = side_of(depth), lattice(depth)
     # Sites in the inner half of the cube, each planted at the node below it.
@@ -170,11 +199,14 @@ def test_one_more_pass_is_nowhere_farther(backend: Backend, seed: int, depth: in
     node, first = np.unique(np.floor(position * 2**depth).astype(np.int64) @ [1, side, side**2], return_index=True)
     position = position[first]
     seeds = seeds_at(backend, node, position)
-    way = [square(at, position[backend.to_host(flood(backend, seeds, depth, more))]) for more in (0, 1, 2)]
-    assert (way[1] <= way[0]).all()
-    assert (way[2] <= way[1]).all()
+    way = {
+        order: square(at, position[backend.to_host(flood(backend, seeds, depth, order))])
+        for order in ("JFA", "JFA+1", "JFA+2", "JFA^2")
+    }
     least = np.min([square(at, p) for p in position], axis=0)
-    assert (way[2] >= least).all()
+    for order in ("JFA+1", "JFA+2", "JFA^2"):
+        assert (way[order] <= way["JFA"]).all()
+        assert (way[order] >= least).all()
 
 
 def test_a_seed_that_others_hide(backend: Backend) -> None:
@@ -184,13 +216,13 @@ def test_a_seed_that_others_hide(backend: Backend) -> None:
     at = np.array([[3, 2, 4], [3, 6, 4], [1, 4, 4]])
     misled, node = 0 + 9 * 2 + 81 * 4, at @ [1, 9, 81]
 
-    def carried(order: list[int], more: int) -> int:
-        seeds = seeds_at(backend, node[order], at[order] / 8)
-        return order[int(flood(backend, seeds, 3, more)[misled])]
+    def carried(numbers: list[int], order: str) -> int:
+        seeds = seeds_at(backend, node[numbers], at[numbers] / 8)
+        return numbers[int(flood(backend, seeds, 3, order)[misled])]
 
-    assert carried([0, 1, 2], 0) == 0
-    assert carried([0, 1, 2], 1) == 2
-    assert carried([2, 0, 1], 0) == 2
+    assert carried([0, 1, 2], "JFA") == 0
+    assert carried([0, 1, 2], "JFA+1") == 2
+    assert carried([2, 0, 1], "JFA") == 2
 
 
 def test_one_seed_reaches_all_but_the_far_sides(backend: Backend) -> None:
@@ -221,8 +253,8 @@ def test_distances_are_never_below_the_exact_ones(backend: Backend, kind: str, s
     index = index_of(backend, kind, seed)
     exact = backend.to_host(exact_distances(backend, index, depth))
     seeds = plant(backend, index, depth)
-    for more in (0, 1):
-        carried = flood(backend, seeds, depth, more)
+    for order in ("JFA", "JFA+1"):
+        carried = flood(backend, seeds, depth, order)
         found = backend.to_host(flooded_distances(backend, index, seeds, depth, carried))
         assert (found >= exact).all()
         # Where a seed was planted, another one can be nearer by rounding only.
@@ -248,8 +280,8 @@ def test_errors_as_measured(backend: Backend, kind: str) -> None:
     least = np.full(len(at), np.inf, np.float32)
     for p in position:
         np.minimum(least, square(at, p), out=least)
-    for more, most, most_missed in ((0, 0.45, 0.053), (1, 0.3, 0.033)):
-        carried = flood(backend, seeds, depth, more)
+    for order, most, most_missed in (("JFA", 0.45, 0.053), ("JFA+1", 0.3, 0.033)):
+        carried = flood(backend, seeds, depth, order)
         error = backend.to_host(flooded_distances(backend, index, seeds, depth, carried)) - exact
         assert error.max() < most * spacing
         assert np.sqrt(np.mean(error**2)) < 0.013 * spacing
@@ -274,7 +306,7 @@ def test_bits_on_the_gpu(cpu: Backend, gpu: Backend, kind: str) -> None:
 def bits(backend: Backend, kind: str) -> list[bytes]:
     index = index_of(backend, kind)
     seeds = plant(backend, index, 5)
-    carried = flood(backend, seeds, 5, 1)
+    carried = flood(backend, seeds, 5, "JFA+1")
     distance = flooded_distances(backend, index, seeds, 5, carried)
     arrays = (seeds.node, seeds.position, seeds.slot, carried, distance, exact_distances(backend, index, 5))
     return [backend.to_host(array).tobytes() for array in arrays]

@@ -135,6 +135,7 @@ def bench(
     With --uniform: memory, queries, time and errors of an octree and of a uniform grid at the same resolution.
 
     Sub-commands, with options of their own (sdfcli bench scan --help):
+    `flood`: jump flooding's orders of passes, by grid size and by seed count.
     `scan`: the exclusive scan on one, two and four devices.
     `sequence`: moving meshes' frames per second, by four build methods.
     `knn`: nearest neighbours by the shifted sort, compared with its paper's figures and exact results.
@@ -275,12 +276,13 @@ def _compare_with_grids(
             f"{100 * row.node_wrong:.2f}",
             error_text(row.max_error),
             error_text(row.rms_error),
+            f"{row.lookups:.1f}",
         )
         for row in found
     ]
     title = f"{path}: cells down to 1/{2**depth} of the domain, {device}; errors as fractions of the diagonal"
     names = ("s", "field", "work space", "values", "queries", "seeds", "value max", "value rms", "% off", "field max")
-    print_table(title, rows, ("method", *names, "field rms"))
+    print_table(title, rows, ("method", *names, "field rms", "M lookups/s"))
 
 
 def _compare_seeds(path: str, depth: int, backend: Backend, repeat: int, json: bool, quiet: bool) -> None:
