@@ -53,6 +53,7 @@ __all__ = [
     "load_poses",
     "load_sequence",
     "nearest_neighbours",
+    "neighbours_within",
     "render",
     "sampler_source",
     "samples",
@@ -81,7 +82,7 @@ if TYPE_CHECKING:
     from sdfcli.query.contacts import Contacts, Manifold, contacts
     from sdfcli.query.first_contact import FirstContact, first_contact
     from sdfcli.query.mesh_distance import MeshDistance
-    from sdfcli.query.neighbours import nearest_neighbours
+    from sdfcli.query.neighbours import nearest_neighbours, neighbours_within
     from sdfcli.query.poses import load_poses
     from sdfcli.query.sphere_tree import SphereTree
     from sdfcli.sequence.build import build_sequence
@@ -117,6 +118,7 @@ _HOME = {
     "load_poses": "query.poses",
     "load_sequence": "sequence.file",
     "nearest_neighbours": "query.neighbours",
+    "neighbours_within": "query.neighbours",
     "render": "pictures.render",
     "sampler_source": "field.device_arrays",
     "samples": "export.samples",

@@ -50,6 +50,9 @@ def used(field: sdfcli.Field, points: Floats) -> None:
     assert_type(sdfcli.isosurface(field, iso=0.1), Surface)
     assert_type(sdfcli.contacts(field, "a.ply", np.eye(4)), Contacts)
     assert_type(sdfcli.nearest_neighbours(points, points, 3), tuple[Floats, npt.NDArray[np.int64]])
+    assert_type(
+        sdfcli.neighbours_within(points, points, 0.1), tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]
+    )
     assert_type(sdfcli.render(field, view=(30, 20)), npt.NDArray[np.uint8])
     assert_type(sdfcli.load_sequence("a.h5").at(0), sdfcli.Field)
     for state in sdfcli.flow(field, (0, 0, 0, 1, 1, 1), 0.1, time=1.0):

@@ -172,6 +172,8 @@ def work() -> None:
     for approximate in (True, False):
         for k in (8, 32):
             sdfcli.nearest_neighbours(boxes, boxes[::2], k, approximate, device="cpu", threads=THREADS)
+    longer = np.random.default_rng(5).random((500, 13))
+    sdfcli.neighbours_within(longer, longer, 0.8, device="cpu", threads=THREADS)
     vectors = boxes.astype(np.float32)
     ShiftedSort(CpuBackend(THREADS), vectors).candidates(vectors, 8, joint=True)
     flows(thin_wall)

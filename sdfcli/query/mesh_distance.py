@@ -11,19 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, select_backend
-from sdfcli.errors import InputError, UsageError
+from sdfcli.errors import InputError
 from sdfcli.field.field import as_points, is_cupy
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import BuildParams
 from sdfcli.query.nearest_triangles import NearestTriangles, check_form
+from sdfcli.query.within import check_radius, filtered, gathered, listed
 from sdfcli.runtime.log import LOG
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import SignChoice
 from sdfcli.sign.signer import Signer
 from sdfcli.spatial.index import DistanceIndex
-from sdfcli.spatial.shifted_sort import check_neighbours
+from sdfcli.spatial.shifted_sort import MOST_NEIGHBOURS, check_neighbours
 
 FAR = 1e9
 """Distance from the domain, in domain edges, beyond which points are moved closer (see distance/points.h)."""
@@ -193,12 +194,16 @@ class MeshDistance:
         distances, faces = self._look_up(points, nearest, 32 * k)
         return distances, faces
 
-    def triangles_within(self, points: npt.ArrayLike, radius: float) -> tuple[Ints, Ints, Floats]:
+    def triangles_within(
+        self, points: npt.ArrayLike, radius: float, approximate: str | None = None
+    ) -> tuple[Ints, Ints, Floats]:
         """Finds all triangles within a radius of points (..., 3): exact distances, see `signed_distance`.
 
         Args:
             points: (..., 3), in mesh units; n in total.
             radius: maximum distance, in mesh units, inclusive.
+            approximate: `minmax`, `size` or `ball`: of the 32 that `nearest_triangles` finds, those within the radius;
+                default: all.
 
         Returns:
             Starts (n + 1,) int64, faces (m,) int64 and distances (m,) float64: those of point i are entries starts[i]
@@ -206,11 +211,13 @@ class MeshDistance:
 
         Raises:
             InputError: points that are not (..., 3) finite numbers.
-            UsageError: a radius that is negative or not finite.
+            UsageError: a radius that is negative or not finite, or an invalid `approximate`.
             OutOfMemoryError: the result does not fit into memory.
         """
-        if not 0 <= radius < np.inf:
-            raise UsageError(f"radius {radius}: use 0 or a positive number")
+        check_radius(radius)
+        if approximate is not None:
+            distance, number = self.nearest_triangles(points, MOST_NEIGHBOURS, approximate)
+            return filtered(distance.reshape(-1, MOST_NEIGHBOURS), number.reshape(-1, MOST_NEIGHBOURS), radius)
         order = self._scene.bvh.order
         tree = {"child": self._scene.bvh.child, "box": self._scene.bvh.box}
         given = {
@@ -219,34 +226,27 @@ class MeshDistance:
             "triangle": order.triangle,
             "triangle_id": order.triangle_id,
         }
-        backend, xp = self._backend, self._backend.xp
-
-        parts: list[tuple[Any, ...]] = []
+        batches: list[tuple[Array, Array, Array, Array]] = []
 
         def found(queries: _Queries) -> tuple[Array]:
-            count = xp.empty(len(queries.at), np.uint32)
-            points = {"points": queries.at, "scale": queries.scale, "count": count, **given, **tree}
-            backend.run("sdf_distance_within", len(count), start=None, distance=None, face=None, **points)
-            counts = backend.to_host(count)
-            ends = np.cumsum(counts, dtype=np.uint64)
-            distance, face = (xp.empty(int(ends[-1]) if len(ends) else 0, dtype) for dtype in (np.float64, np.uint32))
-            start = backend.from_host(ends - counts)
-            backend.run("sdf_distance_within", len(count), start=start, distance=distance, face=face, **points)
-            point = sum(len(batch) for batch, *_ in parts) + np.repeat(backend.to_host(queries.order), counts)
-            parts.append((counts, point, backend.to_host(distance), backend.to_host(face)))
-            return (count,)
+            n = len(queries.at)
+
+            def run(count: Array, start: Array | None, distance: Array | None, face: Array | None) -> None:
+                lists = {"count": count, "start": start, "distance": distance, "face": face}
+                points = {"points": queries.at, "scale": queries.scale}
+                self._backend.run("sdf_distance_within", n, **points, **given, **tree, **lists)
+
+            first = sum(len(batch) for batch, *_ in batches)
+            batches.append((first + self._backend.to_host(queries.order), *listed(self._backend, n, run)))
+            return (queries.order,)
 
         self._look_up(points, found, 16)
-        counts, point, distances, faces = (np.concatenate(column) for column in zip(*parts, strict=True))
-        order_of = np.lexsort((faces, distances, point))
-        starts = np.searchsorted(point[order_of], np.arange(len(counts) + 1))
-        results = starts, faces[order_of].astype(np.int64), distances[order_of]
+        starts, faces, distances = gathered(batches)
         if is_cupy(points):
             from sdfcli.startup.cupy import import_cupy
 
-            starts, faces, distances = map(import_cupy().asarray, results)
-            return starts, faces, distances
-        return results
+            starts, faces, distances = map(import_cupy().asarray, (starts, faces, distances))
+        return starts, faces, distances
 
     def _unsigned(self, queries: _Queries) -> tuple[Array]:
         return (self._in_units(queries, self._index.nearest(queries.at)[0], None),)

@@ -1,8 +1,11 @@
-"""`nearest_neighbours`: the k nearest among three- to six-dimensional vectors."""
+"""`nearest_neighbours` and `neighbours_within`: among three- to sixteen-dimensional vectors."""
 
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,13 +15,14 @@ from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import gpu_of, is_cupy
 from sdfcli.mesh.arrays import Floats, Ints, unmasked
-from sdfcli.spatial.shifted_sort import ShiftedSort, check_neighbours, default_shifts
+from sdfcli.query.within import check_radius, filtered, gathered, listed
+from sdfcli.spatial.shifted_sort import MOST_NEIGHBOURS, ShiftedSort, check_neighbours, default_shifts, padded
 from sdfcli.spatial.vector_tree import VectorTree
 
 CHUNK = 1 << 18
 """Queries per batch."""
 
-DIMENSIONS = range(3, 7)
+DIMENSIONS = range(3, 17)
 """Supported vector dimensions."""
 
 FARTHEST = 1e18
@@ -53,11 +57,11 @@ def nearest_neighbours(
     to float64 rounding.
 
     Args:
-        data: (n, d) finite numbers, d from 3 to 6: points, boxes by their corners, or any other vectors.
+        data: (n, d) finite numbers, d from 3 to 16: points, boxes by their corners, or any other vectors.
         queries: (m, d).
         k: 1 to 32.
         approximate: whether neighbours may be missed.
-        shifts: curve count for the approximation, 1 to 64; default: 5 for d = 3 and 4, otherwise 7. More find more.
+        shifts: curve count for the approximation, 1 to 64; default: d + 1, or d + 2 for odd d. More find more.
         device: `auto`, `cpu`, `cuda` or `cuda:N`, for NumPy arrays. CuPy arrays run on their own GPU and return CuPy
             arrays. Results do not depend on it.
         threads: CPU thread count; default: all CPUs available to the process.
@@ -73,6 +77,70 @@ def nearest_neighbours(
         OutOfMemoryError: the data do not fit into memory.
     """
     check_neighbours(k)
+
+    def find(index: _Neighbours, asked: Array) -> tuple[Array, Array]:
+        return index.nearest(asked, k, approximate)
+
+    distance, number = _searched(data, queries, find, approximate, shifts, device, threads)
+    return distance, number
+
+
+def neighbours_within(
+    data: npt.ArrayLike,
+    queries: npt.ArrayLike,
+    radius: float,
+    approximate: bool = False,
+    *,
+    shifts: int | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+) -> tuple[Ints, Ints, Floats]:
+    """Finds all data vectors within a radius of each query vector, by Euclidean distance.
+
+    Exact: a tree of boxes, to float64 rounding. Approximate: of the 32 that `nearest_neighbours` finds, those within
+    the radius; some, and all beyond 32, may be missed.
+
+    Args:
+        data: (n, d) finite numbers, d from 3 to 16.
+        queries: (m, d).
+        radius: maximum distance, inclusive.
+        approximate: whether neighbours may be missed.
+        shifts: curve count for the approximation, as for `nearest_neighbours`.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`, as for `nearest_neighbours`.
+        threads: CPU thread count; default: all CPUs available to the process.
+
+    Returns:
+        Starts (m + 1,) int64, data indices (l,) int64, and distances (l,) float64: query i's are entries starts[i] to
+        starts[i + 1], ordered by distance, then by index. None are farther than 1e150 edges of the data's cube.
+
+    Raises:
+        InputError: arrays with other shapes or non-finite numbers.
+        UsageError: a radius that is negative or not finite, an invalid shift count or device.
+        DeviceError: the device or its software is missing.
+        OutOfMemoryError: the data or the result do not fit into memory.
+    """
+    check_radius(radius)
+
+    def find(index: _Neighbours, asked: Array) -> tuple[Array, ...]:
+        if not approximate:
+            return index.within(asked, radius)
+        distance, number = index.nearest(asked, MOST_NEIGHBOURS, approximate=True)
+        return filtered(distance, number, radius)
+
+    starts, numbers, distances = _searched(data, queries, find, approximate, shifts, device, threads)
+    return starts, numbers, distances
+
+
+def _searched(
+    data: Any,
+    queries: Any,
+    find: Callable[[_Neighbours, Array], tuple[Array, ...]],
+    approximate: bool,
+    shifts: int | None,
+    device: str,
+    threads: int | None,
+) -> tuple[Any, ...]:
+    """The results of find(index, queries), on the arrays' own device."""
     if shifts is not None and not approximate:
         raise UsageError("shifts: exact neighbours have none; leave it out, or ask for approximate ones")
     on_device = gpu_of(queries, data)
@@ -83,11 +151,9 @@ def nearest_neighbours(
         if rows.shape[1] != asked.shape[1]:
             raise InputError(f"queries have {asked.shape[1]} columns, the data have {rows.shape[1]}")
         curves = STARTS if not approximate else default_shifts(rows.shape[1]) if shifts is None else shifts
-        index = _Neighbours(backend, rows, asked, curves)
-        distance, number = index.nearest(asked, k, approximate)
-    if on_device:
-        return distance, number
-    return backend.to_host(distance), backend.to_host(number)
+        asked = padded(backend, asked)
+        results = find(_Neighbours(backend, padded(backend, rows), asked, curves), asked)
+    return results if on_device else tuple(map(backend.to_host, results))
 
 
 def _vectors(backend: Backend, values: Any, name: str) -> Array:
@@ -98,9 +164,9 @@ def _vectors(backend: Backend, values: Any, name: str) -> Array:
     try:
         rows = backend.from_host(values if is_cupy(values) else np.asarray(values, np.float64), np.float64)
     except (OverflowError, TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers, (n, 3) to (n, 6): {error}") from error
+        raise InputError(f"{name} must be numbers, (n, 3) to (n, 16): {error}") from error
     if rows.ndim != 2 or rows.shape[1] not in DIMENSIONS:
-        raise InputError(f"{name} must be (n, 3) to (n, 6), not {tuple(rows.shape)}")
+        raise InputError(f"{name} must be (n, 3) to (n, 16), not {tuple(rows.shape)}")
     finite = backend.xp.isfinite(rows)
     if not bool(finite.all()):
         row = int(backend.xp.argmin(finite.all(axis=1)))
@@ -114,7 +180,7 @@ class _Neighbours:
 
     def __init__(self, backend: Backend, data: Array, queries: Array, shifts: int) -> None:
         xp, (n, d) = backend.xp, data.shape
-        self._backend = backend
+        self.backend = backend
         self._low = data.min(axis=0) if n else xp.zeros(d)
         half = float((0.5 * data.max(axis=0) - 0.5 * self._low).max()) if n else 0.0  # halved against overflow
         self._half_length = half or 0.5
@@ -125,7 +191,7 @@ class _Neighbours:
 
     def nearest(self, queries: Array, k: int, approximate: bool) -> tuple[Array, Array]:
         """Distances (m, k) float64 and indices (m, k) int64 for queries (m, d) float64."""
-        xp, m = self._backend.xp, len(queries)
+        xp, m = self.backend.xp, len(queries)
         distance, number = xp.empty((m, k), np.float64), xp.empty((m, k), np.int64)
         for first in range(0, m, CHUNK):
             part = queries[first : first + CHUNK]
@@ -138,9 +204,23 @@ class _Neighbours:
             number[first : first + CHUNK][order] = found.view(np.int32)  # missing neighbours become -1
         return distance, number
 
+    def within(self, queries: Array, radius: float) -> tuple[Array, Array, Array]:
+        """Starts (m + 1,), indices and distances of all data within a radius, as `neighbours_within`."""
+        batches = []
+        with np.errstate(over="ignore"):
+            scaled = min(float(np.ldexp(radius, -self._scale)), sys.float_info.max)
+        for first in range(0, max(1, len(queries)), CHUNK):
+            part = queries[first : first + CHUNK]
+            order = self._sort.along(self._in_cube(part))
+            search = partial(self._tree.list_within, self._scaled(part[order]), scaled)
+            batches.append((first + self.backend.to_host(order), *listed(self.backend, len(part), search)))
+        starts, numbers, distances = gathered(batches)
+        starts, numbers, distances = map(self.backend.from_host, (starts, numbers, np.ldexp(distances, self._scale)))
+        return starts, numbers, distances
+
     def _in_cube(self, vectors: Array) -> Array:
         """Vectors (n, d) float32 relative to the unit cube around the data, for codes and candidates."""
-        xp = self._backend.xp
+        xp = self.backend.xp
         with np.errstate(over="ignore"):
             unit = xp.clip((0.5 * vectors - 0.5 * self._low) / self._half_length, -FARTHEST, FARTHEST)
         return xp.where(abs(unit) < TINY, 0.0, unit).astype(np.float32)
@@ -148,5 +228,5 @@ class _Neighbours:
     def _scaled(self, vectors: Array) -> Array:
         """Vectors (n, d) float64 whose cube has an edge of about 1, so that distances do not overflow."""
         with np.errstate(over="ignore"):
-            scaled = self._backend.xp.ldexp(vectors, -self._scale)
-        return self._backend.xp.where(abs(scaled) < TINY_EXACT, 0.0, scaled)
+            scaled = self.backend.xp.ldexp(vectors, -self._scale)
+        return self.backend.xp.where(abs(scaled) < TINY_EXACT, 0.0, scaled)

@@ -1,6 +1,6 @@
 """ShiftedSort: approximate nearest neighbours among vectors, along shifted Morton curves (see neighbours/shifted.h).
 
-After Chan 1997 (the shifts), Li et al. 2012 (on a GPU) and Park 2019 (six dimensions).
+After Chan 1997 (the shifts), Li et al. 2012 (on a GPU) and Park 2019 (six dimensions, here up to sixteen).
 """
 
 from __future__ import annotations
@@ -27,6 +27,18 @@ CELL_BITS = MORTON_BITS - 1
 """Bits per coordinate before the shift."""
 
 
+SIZES = (3, 4, 5, 6, 8, 12, 16)
+"""Dimensions with compiled kernels."""
+
+
+def padded(backend: Backend, vectors: Array) -> Array:
+    """Vectors (n, d) with zeros up to the next of SIZES, which leaves distances and the order along curves as they are:
+    all codes have the same additional bits."""
+    n, d = vectors.shape
+    more = min(size for size in SIZES if size >= d) - d
+    return backend.xp.concatenate([vectors, backend.xp.zeros((n, more), vectors.dtype)], axis=1) if more else vectors
+
+
 def default_shifts(dimension: int) -> int:
     """Shift count with which some curve keeps close vectors close (Chan 1997): d + 1, rounded up to an odd number."""
     return dimension + 1 + dimension % 2
@@ -51,10 +63,11 @@ def check_neighbours(k: int, name: str = "k") -> None:
 class ShiftedSort:
     """Vectors on a device, sorted along curves shifted along the unit cube's diagonal.
 
-    data: (n, d) float32 in the unit cube, d from 3 to 6. Query vectors may lie outside: they are coded at the nearest
+    data: (n, d) float32 in the unit cube, d one of SIZES. Query vectors may lie outside: they are coded at the nearest
     location inside. shifts: curve count; default: `default_shifts`. words: 64-bit words per code; default: 1 up to four
-    dimensions, 2 above. One word has 63 // d bits per axis, two have all 21. pairs: whether a code's two words are
-    adjacent in memory, as in the paper. Curves are built on first use and cached: 4 + 8 * words bytes per vector each.
+    dimensions, above as many as 21 bits per axis and one more need; fewer have fewer bits. together: whether a code's
+    words are adjacent in memory, as in the paper. Curves are built on first use and cached: 4 + 8 * words bytes per
+    vector each.
 
     Raises UsageError for an invalid shift count.
     """
@@ -65,16 +78,16 @@ class ShiftedSort:
         data: Array,
         shifts: int | None = None,
         words: int | None = None,
-        pairs: bool = False,
+        together: bool = False,
     ) -> None:
         self.backend, self.data = backend, data
         self.dimension: int = data.shape[1]
         self.shifts = default_shifts(self.dimension) if shifts is None else shifts
         if not _is_count(self.shifts, MOST_SHIFTS):
             raise UsageError(f"shifts {self.shifts}: use 1 to {MOST_SHIFTS}")
-        self.words = words or (1 if self.dimension <= 4 else 2)
+        self.words = words or (1 if self.dimension <= 4 else -(-(MORTON_BITS * self.dimension + 1) // 64))
         self.bits = min(MORTON_BITS, (64 * self.words - 1) // self.dimension)
-        self._pairs = pairs and self.words == 2
+        self._together = together and self.words > 1
         self._curves: dict[int, tuple[Group, Array]] = {}
 
     def candidates(
@@ -139,10 +152,10 @@ class ShiftedSort:
     def _sorted(self, codes: Array) -> tuple[Array, Array]:
         """Sorted codes (words, n), and the stable permutation (n,) int64: one pass per word, the lowest first."""
         order = self.backend.sort(codes[-1])
-        if self.words == 2:
-            codes[0] = codes[0][order]
-            last = self.backend.sort(codes[0])
-            codes[1], order = codes[1][last], order[last]
+        for word in range(self.words - 2, -1, -1):
+            codes[word] = codes[word][order]
+            last = self.backend.sort(codes[word])
+            codes[word + 1 :], order = codes[word + 1 :, last], order[last]
         return codes, order
 
     def along(self, vectors: Array) -> Array:
@@ -158,10 +171,10 @@ class ShiftedSort:
 
     def _make_curve(self, j: int) -> tuple[Group, Array]:
         codes, order = self._sorted(self._codes(self.data, j, 0))
-        if self._pairs:
+        if self._together:
             codes = self.backend.xp.ascontiguousarray(codes.T)
         group = self.backend.group(
-            "Codes", count=len(self.data), words=self.words, together=self._pairs, word=codes.reshape(-1)
+            "Codes", count=len(self.data), words=self.words, together=self._together, word=codes.reshape(-1)
         )
         return group, order.astype(np.uint32)
 

@@ -17,8 +17,8 @@ ABREAST: int = C.VECTORS_ABREAST
 class VectorTree:
     """A tree of boxes over vectors in curve order.
 
-    data: (n, d) float64, d from 3 to 6. number: (n,) uint32, data indices in curve order. leaf: vectors per leaf; with
-    n, the search is brute force.
+    data: (n, d) float64, d in shifted_sort.SIZES. number: (n,) uint32, data indices in curve order. leaf: vectors per
+    leaf; with n, the search is brute force.
     """
 
     def __init__(self, backend: Backend, data: Array, number: Array, leaf: int = ABREAST) -> None:
@@ -85,3 +85,39 @@ class VectorTree:
             nearest=nearest,
         )
         return distance, nearest
+
+    def list_within(
+        self,
+        queries: Array,
+        radius: float,
+        count: Array,
+        start: Array | None,
+        distance: Array | None,
+        found: Array | None,
+    ) -> None:
+        """Counts all data within a radius (inclusive) of queries (m, d) float64, to float64 rounding, or lists them.
+
+        count: (m,) uint32, out. start: (m,) uint64, each query's first entry in distance (l,) float64 and found (l,)
+        uint32, data indices, both out; or all three None.
+        """
+        counts, least, most = self._levels
+        self.backend.run(
+            "sdf_neighbours_within",
+            len(queries),
+            data=len(self._vector),
+            dimension=self._vector.shape[1],
+            levels=len(counts),
+            leaf=self._leaf,
+            radius=radius,
+            query=queries,
+            vector=self._vector,
+            number=self._number,
+            count=self.backend.from_host(counts, np.uint32),
+            first=self.backend.from_host([0, *accumulate(counts)], np.uint32),
+            least=least,
+            most=most,
+            start=start,
+            within=count,
+            distance=distance,
+            nearest=found,
+        )

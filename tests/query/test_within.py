@@ -13,6 +13,7 @@ import shapes
 from sdfcli import MeshDistance
 from sdfcli.backend import Backend
 from sdfcli.errors import InputError, UsageError
+from sdfcli.params import FORMS
 from sdfcli.query import mesh_distance
 
 backend = backends.backend
@@ -63,6 +64,22 @@ def test_they_are_those_that_the_nearest_are(backend: Backend) -> None:
         assert np.array_equal(distances[starts[k] : starts[k] + count], nearest[k][:count])
         if count:
             assert set(faces[starts[k] : starts[k + 1]]) >= set(face[k][nearest[k] < nearest[k][count - 1]])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_approximate(backend: Backend, form: str) -> None:
+    """Those within the radius of the 32 nearest that `nearest_triangles` finds; of points in any shape."""
+    index = MeshDistance(shapes.icosphere(3), sign="none", device=backend.name)
+    points = np.random.default_rng(6).normal(size=(40, 5, 3))
+    nearest, face = (each.reshape(200, 32) for each in index.nearest_triangles(points, 32, form))
+    radius = float(np.median(nearest))
+    starts, faces, distances = index.triangles_within(points, radius, form)
+    for k, (own, near) in enumerate(zip(face, nearest, strict=True)):
+        assert faces[starts[k] : starts[k + 1]].tolist() == own[near <= radius].tolist()
+        assert distances[starts[k] : starts[k + 1]].tolist() == near[near <= radius].tolist()
+    assert 0 < len(faces) < len(index.triangles_within(points, radius)[1])
+    with pytest.raises(UsageError, match="approximate none"):
+        index.triangles_within(points, radius, "none")
 
 
 def test_batches(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:

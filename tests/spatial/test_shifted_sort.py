@@ -13,7 +13,7 @@ import backends
 from sdfcli.backend import Backend
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.errors import UsageError
-from sdfcli.spatial.shifted_sort import LANES, ShiftedSort
+from sdfcli.spatial.shifted_sort import LANES, SIZES, ShiftedSort, padded
 from sdfcli.spatial.vector_tree import VectorTree
 
 backend = backends.backend
@@ -101,29 +101,33 @@ def count_of(count: Count, k: int) -> int:
     return min(count[0] * k + count[1], 320)
 
 
-@pytest.mark.parametrize("dimension", [3, 4, 5, 6])
+WORDS = {3: 1, 4: 2, 5: 2, 6: 2, 8: 3, 12: 4, 16: 6}
+"""64-bit words for 21 bits an axis and a tag."""
+
+
+@pytest.mark.parametrize("dimension", SIZES)
 def test_a_bit_of_an_axis_lands_where_the_paper_says(backend: Backend, dimension: int) -> None:
     axes, bits = np.divmod(np.arange(dimension * 20), 20)
     alone = np.zeros((len(axes), dimension), np.float32)
     alone[np.arange(len(axes)), axes] = 2.0 ** (bits - 20)
-    codes = np.empty((2, len(axes)), np.uint64)
+    codes = np.empty((WORDS[dimension], len(axes)), np.uint64)
     on_device = backend.from_host(codes)
-    values = {"dimension": dimension, "words": 2, "bits": 21, "shift": 0, "tag": 0}
+    values = {"dimension": dimension, "words": len(codes), "bits": 21, "shift": 0, "tag": 0}
     backend.run("sdf_shift_codes", len(axes), vector=backend.from_host(alone), code=on_device, **values)
-    high, low = backend.to_host(on_device).tolist()
-    found = [first << 64 | second for first, second in zip(high, low, strict=True)]
+    found = [int("".join(f"{word:064b}" for word in column), 2) for column in backend.to_host(on_device).T.tolist()]
     assert found == [2 ** (dimension * int(j) + int(k) + 1) for k, j in zip(axes, bits, strict=True)]
 
 
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    dimension=st.integers(3, 6),
-    words=st.sampled_from([1, 2]),
+    dimension=st.sampled_from(SIZES),
+    words=st.integers(1, 6),
     shift=st.integers(0, 2**20 - 1),
     tag=st.sampled_from([0, 1]),
 )
 def test_codes(cpu: CpuBackend, seed: int, dimension: int, words: int, shift: int, tag: int) -> None:
+    words = min(words, WORDS[dimension])
     given = vectors(np.random.default_rng(seed), 50, dimension, "outside")
     given[:3] = [[np.inf] * dimension, [-np.inf] * dimension, [1] * dimension]
     codes, bits = np.empty((words, 50), np.uint64), min(21, (64 * words - 1) // dimension)
@@ -140,10 +144,10 @@ def test_codes(cpu: CpuBackend, seed: int, dimension: int, words: int, shift: in
     k=st.sampled_from([1, 2, 3, 7, 8, 9, 16, 31, 32]),
     n=COUNTS,
     m=COUNTS,
-    dimension=st.integers(3, 6),
+    dimension=st.sampled_from(SIZES),
     shifts=st.integers(1, 7),
-    words=st.sampled_from([1, 2]),
-    pairs=st.booleans(),
+    words=st.integers(1, 6),
+    together=st.booleans(),
     kinds=st.tuples(st.sampled_from(KINDS), st.sampled_from(KINDS)),
 )
 def test_candidates_are_those_of_the_steps_in_numpy(
@@ -155,14 +159,16 @@ def test_candidates_are_those_of_the_steps_in_numpy(
     dimension: int,
     shifts: int,
     words: int,
-    pairs: bool,
+    together: bool,
     kinds: tuple[str, str],
 ) -> None:
     rng = np.random.default_rng(seed)
     data = vectors(rng, count_of(n, k), dimension, kinds[0])
     queries = vectors(rng, count_of(m, k), dimension, kinds[1])
     queries[::3] = data[rng.integers(0, len(data), len(queries[::3]))] if len(data) else 0.5
-    sort = ShiftedSort(backend, backend.from_host(data), shifts, words, pairs)
+    words = min(words, WORDS[dimension])
+    sort = ShiftedSort(backend, backend.from_host(data), shifts, words, together)
+    assert sort.bits == min(21, (64 * words - 1) // dimension)
     expected = candidates(data, queries, k, shifts, sort.bits)
     for joint in (False, True):
         found = sort.candidates(backend.from_host(queries), k, joint=joint)
@@ -170,15 +176,27 @@ def test_candidates_are_those_of_the_steps_in_numpy(
             assert backend.to_host(ours).tobytes() == theirs.tobytes()
 
 
+@pytest.mark.parametrize("dimension", range(3, 17))
+def test_padding_changes_nothing(backend: Backend, dimension: int) -> None:
+    """Candidates of vectors with zeros at the end are those of the steps without."""
+    rng = np.random.default_rng(dimension)
+    data, queries = vectors(rng, 150, dimension, "random"), vectors(rng, 40, dimension, "outside")
+    longer = [padded(backend, backend.from_host(each)) for each in (data, queries)]
+    assert longer[0].shape[1] == min(size for size in SIZES if size >= dimension)
+    sort = ShiftedSort(backend, longer[0], 3, WORDS[longer[0].shape[1]])
+    for ours, theirs in zip(sort.candidates(longer[1], 4), candidates(data, queries, 4, 3, 21), strict=True):
+        assert backend.to_host(ours).tobytes() == theirs.tobytes()
+
+
 @pytest.mark.parametrize("words", [1, 2])
-@pytest.mark.parametrize("dimension", [3, 4, 5, 6])
+@pytest.mark.parametrize("dimension", SIZES)
 def test_a_query_comes_after_the_data_of_its_code(backend: Backend, dimension: int, words: int) -> None:
     """Of many equal data, the nearest of k = 1 is the last one."""
     rng = np.random.default_rng(dimension)
     equal, end = vectors(rng, 40, dimension, "equal"), np.ones((1, dimension), np.float32)
     data = np.concatenate([equal, end])  # at the curve's end places have other neighbours
     last = [int(np.flatnonzero((equal == own).all(axis=1))[-1]) for own in equal]
-    sort = ShiftedSort(backend, backend.from_host(data), 1, words)
+    sort = ShiftedSort(backend, backend.from_host(data), 1, min(words, WORDS[dimension]))
     for joint in (False, True):
         _, nearest = sort.candidates(backend.from_host(equal), 1, joint=joint)
         assert backend.to_host(nearest)[:, 0].tolist() == last
@@ -190,7 +208,7 @@ def test_a_query_comes_after_the_data_of_its_code(backend: Backend, dimension: i
     k=st.sampled_from(LANES),
     n=COUNTS,
     m=st.sampled_from([(0, 0), (0, 1), (0, 2), (1, 3)]),
-    dimension=st.integers(3, 6),
+    dimension=st.sampled_from(SIZES),
     kind=st.sampled_from(KINDS),
 )
 def test_lanes_find_what_a_thread_finds(
@@ -210,7 +228,7 @@ def test_lanes_find_what_a_thread_finds(
     seed=st.integers(0, 2**32 - 1),
     k=st.sampled_from([1, 2, 8, 9, 32]),
     n=COUNTS,
-    dimension=st.integers(3, 6),
+    dimension=st.sampled_from(SIZES),
     kinds=st.tuples(st.sampled_from(KINDS), st.sampled_from(KINDS)),
     known=st.integers(0, 3),
     whole=st.booleans(),

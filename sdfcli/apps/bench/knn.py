@@ -218,7 +218,7 @@ class Comparison:
             for j in range(fresh.shifts):
                 fresh.curve(j)
 
-        top, pairs = ShiftedSort(backend, form.data, words=1), ShiftedSort(backend, form.data, pairs=True)
+        top, pairs = ShiftedSort(backend, form.data, words=1), ShiftedSort(backend, form.data, together=True)
         ways = {
             FIRST: search(form.sort),
             "joint sort": search(form.sort, joint=True),

@@ -3,7 +3,8 @@
 //
 // INTERFACE
 //   sdf_neighbour_boxes  one level's boxes
-//   sdf_neighbours, sdf_neighbours_many  the traversal; _many for k above 8
+//   sdf_neighbours, sdf_neighbours_many  the k nearest; _many for k above 8
+//   sdf_neighbours_within                all within a radius
 #ifndef SDFCLI_NEIGHBOURS_EXACT_H
 #define SDFCLI_NEIGHBOURS_EXACT_H
 #include "base/kernel.h"
@@ -66,6 +67,23 @@ FN double vector_box_distance_sq(const double* p, const double* least, const dou
     }
     return sum;
 }
+// Visits the leaves whose boxes are near: calls test(slot) for their vectors. near: takes a box's squared distance.
+template <int size, class Args, class Near, class Test>
+FN void walk_vectors(const Args& a, const double* query, const Near& near, const Test& test) {
+    for (u32 node = 0, level = a.levels; level > 0 && node < a.count[level - 1];) {
+        size_t box = size * (size_t)(a.first[level - 1] + node);
+        if (near(vector_box_distance_sq<size>(query, a.least + box, a.most + box))) {
+            if (level > 1) {
+                level--;
+                node *= SDF_VECTORS_ABREAST;
+                continue;
+            }
+            u32 last = min_of((node + 1) * a.leaf, a.data);
+            for (u32 slot = node * a.leaf; slot < last; slot++) test(slot);
+        }
+        for (node++; level < a.levels && node % SDF_VECTORS_ABREAST == 0; level++) node /= SDF_VECTORS_ABREAST;
+    }
+}
 template <int room>
 FN void nearest_neighbours(const sdf_neighbours_args& a, u32 i) {
     with_dimension(a.dimension, [&](auto d) {
@@ -79,20 +97,10 @@ FN void nearest_neighbours(const sdf_neighbours_args& a, u32 i) {
             if (number == SDF_NONE) break;
             list.offer(vector_distance_sq<double, size>(a.vector + size * (size_t)a.slot[number], query), number);
         }
-        for (u32 node = 0, level = a.levels; level > 0 && node < a.count[level - 1];) {
-            size_t box = size * (size_t)(a.first[level - 1] + node);
-            if (vector_box_distance_sq<size>(query, a.least + box, a.most + box) <= list.reach()) {
-                if (level > 1) {
-                    level--;
-                    node *= SDF_VECTORS_ABREAST;
-                    continue;
-                }
-                u32 last = min_of((node + 1) * a.leaf, a.data);
-                for (u32 slot = node * a.leaf; slot < last; slot++)
-                    list.offer(vector_distance_sq<double, size>(a.vector + size * (size_t)slot, query), a.number[slot]);
-            }
-            for (node++; level < a.levels && node % SDF_VECTORS_ABREAST == 0; level++) node /= SDF_VECTORS_ABREAST;
-        }
+        auto near = [&](double box_sq) { return box_sq <= list.reach(); };
+        walk_vectors<size>(a, query, near, [&](u32 slot) {
+            list.offer(vector_distance_sq<double, size>(a.vector + size * (size_t)slot, query), a.number[slot]);
+        });
         list.store(a.k, a.distance + a.k * (size_t)i, a.nearest + a.k * (size_t)i);
         for (u32 j = 0; j < a.k; j++) a.distance[a.k * (size_t)i + j] = sqrt(a.distance[a.k * (size_t)i + j]);
     });
@@ -100,5 +108,44 @@ FN void nearest_neighbours(const sdf_neighbours_args& a, u32 i) {
 SDF_KERNEL(sdf_neighbours, PLAIN, i) { nearest_neighbours<8>(a, i); }
 using sdf_neighbours_many_args = sdf_neighbours_args;
 SDF_KERNEL(sdf_neighbours_many, PLAIN, i) { nearest_neighbours<32>(a, i); }
+
+struct sdf_neighbours_within_args {
+    u32 n;  // queries
+    u32 data;
+    u32 dimension;
+    u32 levels;  // as above, to `most`
+    u32 leaf;
+    double radius;         // inclusive
+    const double* query;   // [n, dimension]
+    const double* vector;  // [data, dimension] in curve order
+    const u32* number;     // [data]
+    const u32* count;      // [levels]
+    const u32* first;      // [levels + 1]
+    const double* least;   // [nodes, dimension]
+    const double* most;    // [nodes, dimension]
+    const u64* start;      // [n] each query's first entry in the list; null: only count
+    u32* within;           // [n] out: counts
+    double* distance;      // [found] out, in traversal order; null: only count
+    u32* nearest;          // [found] out: indices; null: only count
+};
+SDF_KERNEL(sdf_neighbours_within, PLAIN, i) {
+    with_dimension(a.dimension, [&](auto d) {
+        constexpr int size = decltype(d)::value;
+        const double* query = a.query + size * (size_t)i;
+        u32 found = 0;
+        // The square root is monotonic: no box is farther than its vectors.
+        auto near = [&](double box_sq) { return sqrt(box_sq) <= a.radius; };
+        walk_vectors<size>(a, query, near, [&](u32 slot) {
+            double distance = sqrt(vector_distance_sq<double, size>(a.vector + size * (size_t)slot, query));
+            if (distance > a.radius) return;
+            if (a.start) {
+                a.distance[a.start[i] + found] = distance;
+                a.nearest[a.start[i] + found] = a.number[slot];
+            }
+            found++;
+        });
+        a.within[i] = found;
+    });
+}
 
 #endif

@@ -15,20 +15,20 @@
 
 struct sdf_shift_codes_args {
     u32 n;
-    u32 dimension;        // 3 to 6
-    u32 words;            // words per code: 1 or 2
+    u32 dimension;        // see with_dimension
+    u32 words;            // words per code, its lowest
     u32 bits;             // bits per axis
     u32 shift;            // in cells
     u32 tag;              // 0 for data, 1 for queries
     const float* vector;  // [n, dimension] in the unit cube; other vectors are clamped
-    u64* code;            // [words, n] out: high words, then low ones
+    u64* code;            // [words, n] out: highest words first
 };
 SDF_KERNEL(sdf_shift_codes, PLAIN, i) {
     with_dimension(a.dimension, [&](auto d) {
         constexpr int size = decltype(d)::value;
-        Code code = shifted_code<size>(a.vector + size * (size_t)i, a.shift, a.bits, a.tag);
-        if (a.words == 2) a.code[i] = code.high;
-        a.code[(a.words - 1) * (size_t)a.n + i] = code.low;
+        auto code = shifted_code<size>(a.vector + size * (size_t)i, a.shift, a.bits, a.tag);
+        for (int w = 0; w < code_words(size); w++)
+            if ((u32)w < a.words) a.code[(a.words - 1 - (u32)w) * (size_t)a.n + i] = code.word[w];
     });
 }
 
@@ -58,22 +58,21 @@ struct sdf_shift_search_args {
     u32* place;          // [n] out: data before the query
 };
 SDF_KERNEL(sdf_shift_search, PLAIN, i) {
-    Code own = {0, 0};
     with_dimension(a.dimension, [&](auto d) {
         constexpr int size = decltype(d)::value;
-        own = shifted_code<size>(a.query + size * (size_t)i, a.shift, a.bits, 1u);
-    });
-    u32 low = 0;
-    for (u32 n = a.codes.count; n > 0;) {
-        u32 half = n / 2;
-        if (code_below(code_at(a.codes, low + half), own)) {
-            low += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
+        auto own = shifted_code<size>(a.query + size * (size_t)i, a.shift, a.bits, 1u);
+        u32 low = 0;
+        for (u32 n = a.codes.count; n > 0;) {
+            u32 half = n / 2;
+            if (code_below(code_at<code_words(size)>(a.codes, low + half), own)) {
+                low += half + 1;
+                n -= half + 1;
+            } else {
+                n = half;
+            }
         }
-    }
-    a.place[i] = low;
+        a.place[i] = low;
+    });
 }
 
 struct sdf_shift_best_args {

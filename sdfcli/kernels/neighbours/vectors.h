@@ -1,4 +1,4 @@
-// Vectors with three to six dimensions.
+// Vectors with three to six, eight, twelve or sixteen dimensions; others are padded with zeros.
 //
 // INTERFACE
 //   Dimension, with_dimension  the dimension as a compile-time constant
@@ -17,6 +17,9 @@ FN void with_dimension(u32 dimension, const Body& body) {
     if (dimension == 4) body(Dimension<4>());
     if (dimension == 5) body(Dimension<5>());
     if (dimension == 6) body(Dimension<6>());
+    if (dimension == 8) body(Dimension<8>());
+    if (dimension == 12) body(Dimension<12>());
+    if (dimension == 16) body(Dimension<16>());
 }
 
 // Squares are added axis by axis: the same bits everywhere.
