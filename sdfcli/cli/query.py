@@ -19,7 +19,7 @@ from sdfcli.errors import UsageError
 from sdfcli.params import FORMS, BuildParams
 
 if TYPE_CHECKING:
-    from sdfcli.mesh.arrays import Floats
+    from sdfcli.mesh.arrays import Floats, Ints
     from sdfcli.mesh.mesh import Domain
     from sdfcli.query.mesh_distance import MeshDistance
     from sdfcli.query.point_files import PointStream
@@ -28,6 +28,7 @@ OUTPUTS = (".npy", ".csv", ".ply")
 COORDINATES = ["x", "y", "z"]
 GRADIENT = ["gx", "gy", "gz"]
 NEAREST = ["nearest_x", "nearest_y", "nearest_z", "triangle"]
+ROWS = ["point", "triangle", "distance"]
 
 
 Source = Annotated[Path, typer.Argument(metavar="FILE", help="Field, or mesh for exact distances.")]
@@ -62,7 +63,19 @@ Neighbours = Annotated[
 Approximate = Annotated[
     str | None,
     typer.Option(
-        "--approximate", **options.words(*FORMS), help="With -k: search by a shifted sort of boxes; may miss some."
+        "--approximate",
+        **options.words(*FORMS),
+        help="With -k or --within: search by a shifted sort of boxes; may miss some.",
+    ),
+]
+Within = Annotated[
+    float | None,
+    typer.Option(
+        "--within",
+        metavar="R",
+        help="All triangles within R of each point instead, R in the mesh's units: a row per pair, with columns point, "
+        "triangle, distance.",
+        show_default=False,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON object per point; with -o, one for the file.")]
@@ -96,11 +109,22 @@ class QueriedPoint(Line, title="query, a point"):
     nearest_distances: Annotated[list[Amount] | None, "with `-k`: their distances, unsigned"] = None
 
 
+class PointWithin(Line, title="query --within, a point"):
+    """A line per point."""
+
+    x: Coordinate = None
+    y: Coordinate = None
+    z: Coordinate = None
+    nearest_triangles: Annotated[list[Count], "all triangles within R, from 0, nearest first"]
+    nearest_distances: Annotated[list[Amount], "their distances, unsigned"]
+
+
 class Queried(Line, title="query", shared="input output bytes seconds"):
     """With `-o`."""
 
     count: Annotated[Count, "point count"]
     columns: Annotated[list[str], "column names"]
+    pairs: Annotated[Count | None, "with `--within`: number of points' triangles, a row each"] = None
 
 
 def query(
@@ -113,6 +137,7 @@ def query(
     nearest: Nearest = False,
     k: Neighbours = None,
     approximate: Approximate = None,
+    within: Within = None,
     sign: options.Sign = BuildParams.sign,
     frame: options.Frame = None,
     time: options.Time = None,
@@ -135,11 +160,15 @@ def query(
     from sdfcli.runtime.files import check_ending, check_target
 
     check_choice(frame, time)
-    _check_neighbours(nearest, k, approximate)
+    _check_neighbours(nearest, k, approximate, within)
+    if within is not None and (gradient or nearest or outside):
+        raise UsageError("--within: not with --gradient, --nearest or --outside")
     if output is not None:
-        check_ending(output, *OUTPUTS)
+        check_ending(output, *(OUTPUTS if within is None else OUTPUTS[:2]))
         check_target(output, force, file, *(0 if word == "-" else word for word in points))
     if is_field(file):
+        if within is not None:
+            raise UsageError("--within: fields store no triangles; query the mesh instead")
         if nearest:
             raise UsageError("--nearest: fields store no nearest points; query the mesh instead")
         if sign != BuildParams.sign:
@@ -152,6 +181,10 @@ def query(
             raise UsageError("--outside: a mesh has no domain; query a field")
         from sdfcli.query.mesh_distance import MeshDistance
 
+        if within is not None:
+            index = MeshDistance(file, "none", device, threads)
+            _all_within(index, within, approximate, file, points, output, coordinates, force, json, quiet)
+            return
         domain, answer = None, _from_mesh(MeshDistance(file, sign, device, threads), gradient, nearest, k, approximate)
     beside = NEAREST if k is None else [f"{name}_{j}" for j in range(1, k + 1) for name in ("triangle", "distance")]
     coordinates = coordinates or (output is not None and output.suffix.lower() == ".csv")
@@ -186,19 +219,82 @@ def query(
         print_written(Queried, file, [output], {"count": count, "columns": names}, [], seconds, json, quiet)
 
 
-def _check_neighbours(nearest: bool, k: int | None, approximate: str | None) -> None:
-    if k is None:
+def _check_neighbours(nearest: bool, k: int | None, approximate: str | None, within: float | None) -> None:
+    if k is None and within is None:
         if approximate is not None:
-            raise UsageError(f"--approximate {approximate}: is for several nearest triangles; add -k")
+            raise UsageError(f"--approximate {approximate}: is for several nearest triangles; add -k or --within")
         return
     from sdfcli.query.nearest_triangles import check_form
+    from sdfcli.query.within import check_radius
     from sdfcli.spatial.shifted_sort import check_neighbours
 
-    check_neighbours(k, "-k")
-    if not nearest:
-        raise UsageError(f"-k {k}: is for --nearest; add it")
+    if within is not None:
+        check_radius(within, "--within")
+        if k is not None:
+            raise UsageError(f"--within: not with -k {k}")
+    elif k is not None:
+        check_neighbours(k, "-k")
+        if not nearest:
+            raise UsageError(f"-k {k}: is for --nearest; add it")
     if approximate is not None:
         check_form(approximate, "--approximate")
+
+
+def _all_within(
+    index: MeshDistance,
+    radius: float,
+    approximate: str | None,
+    file: Path,
+    points: list[str],
+    output: Path | None,
+    coordinates: bool,
+    force: bool,
+    json: bool,
+    quiet: bool,
+) -> None:
+    """Prints or writes a row per point and triangle within the radius; with `json`, a line per point."""
+    import numpy as np
+
+    from sdfcli.query.point_files import named_points, write_json_rows, write_npy, write_text
+    from sdfcli.runtime.files import written_whole
+
+    coordinates |= output is not None and output.suffix.lower() == ".csv"
+    names = [ROWS[0], *(COORDINATES if coordinates else []), *ROWS[1:]]
+    start, count, rows = clock.perf_counter(), 0, 0
+
+    def searched(chunks: Iterator[Floats]) -> Iterator[tuple[Floats, tuple[Ints, Ints, Floats]]]:
+        nonlocal count, rows
+        for chunk in chunks:
+            found = index.triangles_within(chunk, radius, approximate)
+            yield chunk, found
+            count, rows = count + len(chunk), rows + len(found[1])
+            update(f"{count:,} points")
+
+    def tables(chunks: Iterator[Floats]) -> Iterator[Floats]:
+        for chunk, (starts, triangles, distances) in searched(chunks):
+            point = np.repeat(np.arange(len(chunk)), np.diff(starts))
+            yield np.column_stack([count + point, *([chunk[point]] if coordinates else []), triangles, distances])
+
+    title = f"{file}: {points[0]}" if len(points) == 1 else f"{file}: {len(points)} points"
+    with named_points(points) as stream, progress(title, quiet or json or output is None) as update:
+        if output is None:
+            with standard_output():
+                if json:
+                    write_json_rows(sys.stdout, searched(stream.chunks), coordinates, SCHEMA_VERSION)
+                else:
+                    write_text(sys.stdout, names, tables(stream.chunks), stream.separator, stream.named)
+        else:
+            with written_whole(output, force) as temporary:
+                if output.suffix.lower() == ".csv":
+                    with open(temporary, "w") as text:
+                        write_text(text, names, tables(stream.chunks), ",", named=True)
+                else:
+                    with open(temporary, "wb") as binary:
+                        write_npy(binary, tables(stream.chunks), len(names))
+        seconds = clock.perf_counter() - start
+    if json and output is not None:
+        facts = {"count": count, "columns": names, "pairs": rows}
+        print_written(Queried, file, [output], facts, [], seconds, json, quiet)
 
 
 def _print_answers(

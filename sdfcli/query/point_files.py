@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 
 from sdfcli.errors import InputError, UsageError
-from sdfcli.mesh.arrays import Floats
+from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.formats.readers import FORMATS, read_file
 from sdfcli.runtime.memory import unreadable
 
@@ -227,6 +227,25 @@ def write_json(file: Any, names: list[str], chunks: Iterator[Floats], neighbours
                     f'"nearest_triangles": [{", ".join(triangles)}]',
                     f'"nearest_distances": [{", ".join(distances)}]',
                 ]
+            file.write(f'{{"schema_version": {version}, {", ".join(members)}}}\n')
+
+
+def write_json_rows(
+    file: Any, found: Iterator[tuple[Floats, tuple[Ints, Ints, Floats]]], coordinates: bool, version: int
+) -> None:
+    """Writes each point as a JSON object on its own line: `schema_version`, x, y, z if `coordinates`, and the lists
+    `nearest_triangles` and `nearest_distances`.
+
+    found: points (n, 3), then starts (n + 1,), triangles (m,) and distances (m,).
+    """
+    for points, (starts, triangles, distances) in found:
+        for k, point in enumerate(points.tolist()):
+            own = slice(starts[k], starts[k + 1])
+            members = [f'"{axis}": {_number(x)}' for axis, x in zip("xyz", point, strict=True)] if coordinates else []
+            members += [
+                f'"nearest_triangles": {triangles[own].tolist()}',
+                f'"nearest_distances": [{", ".join(map(_number, distances[own].tolist()))}]',
+            ]
             file.write(f'{{"schema_version": {version}, {", ".join(members)}}}\n')
 
 

@@ -309,7 +309,7 @@ def test_fewer_triangles_than_are_asked_for(tmp_path: Path) -> None:
         ("-k 3", "-k 3: is for --nearest; add it"),
         ("--nearest -k 0", "-k 0: use 1 to 32"),
         ("--nearest -k 33", "-k 33: use 1 to 32"),
-        ("--nearest --approximate ball", "--approximate ball: is for several nearest triangles; add -k"),
+        ("--nearest --approximate ball", "--approximate ball: is for several nearest triangles; add -k or --within"),
         ("--nearest -k 3 --approximate box", "--approximate box: use minmax, size, ball"),
     ],
 )
@@ -587,3 +587,80 @@ def test_files_that_hold_no_points(folder: Path) -> None:
     code, output = invoke("query", folder / "ball.h5", folder / "points.pcd")
     assert code == 3
     assert "unknown point format" in output
+
+
+def within(folder: Path, radius: float) -> list[list[tuple[int, float]]]:
+    """Each of POINTS' triangles within the radius with their distances, from all triangles in float64."""
+    mesh = trimesh.load(folder / "ball.ply", process=False)
+    assert isinstance(mesh, trimesh.Trimesh)
+    away = oracle.distances(POINTS, mesh.vertices[mesh.faces])
+    return [sorted(((j, d) for j, d in enumerate(row) if d <= radius), key=lambda pair: pair[1]) for row in away]
+
+
+@pytest.mark.parametrize("coordinates", [False, True])
+def test_triangles_within_a_radius(folder: Path, tmp_path: Path, coordinates: bool) -> None:
+    """In text, in .npy, in .csv with the points, and in JSON: the same rows."""
+    np.save(tmp_path / "points.npy", POINTS)
+    words = ["query", folder / "ball.ply", tmp_path / "points.npy", "--within", 0.15]
+    words += ["--coordinates"] if coordinates else []
+    expected = within(folder, 0.15)
+    assert [len(row) > 0 for row in expected] == [False, True, True, True]
+    code, printed = invoke(*words)
+    assert code == 0
+    rows = np.array([[float(x) for x in line.split()] for line in printed.splitlines()])
+    assert np.array_equal(rows[:, 0], np.repeat(np.arange(4), [len(row) for row in expected]))
+    if coordinates:
+        assert np.array_equal(rows[:, 1:4], POINTS[rows[:, 0].astype(int)])
+    for k, row in enumerate(expected):
+        own = rows[rows[:, 0] == k]
+        assert dict(row) == pytest.approx({int(j): d for j, d in own[:, -2:]}, abs=1e-6)
+        assert (np.diff(own[:, -1]) >= 0).all()
+    assert invoke(*words, "-o", tmp_path / "rows.npy", "--quiet") == (0, "")
+    assert np.array_equal(np.load(tmp_path / "rows.npy"), rows)
+    code, printed = invoke(*words, "-o", tmp_path / "rows.csv", "--json")
+    assert reports("query", printed)[0]["pairs"] == len(rows)
+    assert reports("query", printed)[0]["columns"] == ["point", "x", "y", "z", "triangle", "distance"]
+    table = np.loadtxt(tmp_path / "rows.csv", delimiter=",", skiprows=1)
+    assert np.array_equal(table[:, [0, -2, -1]], rows[:, [0, -2, -1]])
+    assert np.array_equal(table[:, 1:4], POINTS[table[:, 0].astype(int)])
+    code, printed = invoke(*words, "--json")
+    for k, report in enumerate(reports("query", printed)):
+        assert report["nearest_triangles"] == rows[rows[:, 0] == k, -2].tolist()
+        assert report["nearest_distances"] == rows[rows[:, 0] == k, -1].tolist()
+        assert ("x" in report) == coordinates
+    assert k == 3
+
+
+def test_points_of_all_chunks_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("query", folder / "ball.ply", "-", "--within", "0.3")
+    whole = invoke(*words, given=lines(np.tile(POINTS, (3, 1))))
+    monkeypatch.setattr("sdfcli.query.point_files.CHUNK", 5)
+    assert invoke(*words, given=lines(np.tile(POINTS, (3, 1)))) == whole
+    assert {line.split()[0] for line in whole[1].splitlines()} == set(map(str, range(12))) - {"0", "4", "8"}
+
+
+def test_some_triangles_within_a_radius(folder: Path) -> None:
+    words = ("query", folder / "ball.ply", "1,0.2,0", "--within", "0.5")
+    every, some = (invoke(*words, *more)[1].splitlines() for more in ((), ("--approximate", "ball")))
+    assert len(some) == 32 < len(every)
+    assert set(some) <= set(every)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("ball.h5 0,0,0 --within 1", "fields store no triangles"),
+        ("ball.ply 0,0,0 --within -1", "--within -1.0: use 0 or a positive number"),
+        ("ball.ply 0,0,0 --within nan", "--within nan"),
+        ("ball.ply 0,0,0 --within 1 --nearest", "--within: not with"),
+        ("ball.ply 0,0,0 --within 1 --nearest -k 3", "not with -k 3"),
+        ("ball.ply 0,0,0 --within 1 --gradient", "--within: not with"),
+        ("ball.ply 0,0,0 --within 1 --approximate best", "--approximate best: use"),
+        ("ball.ply 0,0,0 --within 1 -o rows.ply", ".npy"),
+    ],
+)
+def test_wrong_radii(words: str, message: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    code, printed = invoke("query", *words.split())
+    assert code == 2
+    assert message in printed
