@@ -65,9 +65,9 @@ class ShiftedSort:
 
     data: (n, d) float32 in the unit cube, d one of SIZES. Query vectors may lie outside: they are coded at the nearest
     location inside. shifts: curve count; default: `default_shifts`. words: 64-bit words per code; default: 1 up to four
-    dimensions, above as many as 21 bits per axis and one more need; fewer have fewer bits. together: whether a code's
-    words are adjacent in memory, as in the paper. Curves are built on first use and cached: 4 + 8 * words bytes per
-    vector each.
+    dimensions, above as many as 21 bits per axis and one more need. together: whether a code's words are adjacent in
+    memory, as in the paper. bits: per axis; default: 21, or as many as the words take. Curves are built on first use
+    and cached: 4 + 8 * words bytes per vector each.
 
     Raises UsageError for an invalid shift count.
     """
@@ -79,6 +79,7 @@ class ShiftedSort:
         shifts: int | None = None,
         words: int | None = None,
         together: bool = False,
+        bits: int | None = None,
     ) -> None:
         self.backend, self.data = backend, data
         self.dimension: int = data.shape[1]
@@ -86,7 +87,7 @@ class ShiftedSort:
         if not _is_count(self.shifts, MOST_SHIFTS):
             raise UsageError(f"shifts {self.shifts}: use 1 to {MOST_SHIFTS}")
         self.words = words or (1 if self.dimension <= 4 else -(-(MORTON_BITS * self.dimension + 1) // 64))
-        self.bits = min(MORTON_BITS, (64 * self.words - 1) // self.dimension)
+        self.bits = bits or min(MORTON_BITS, (64 * self.words - 1) // self.dimension)
         self._together = together and self.words > 1
         self._curves: dict[int, tuple[Group, Array]] = {}
 
@@ -150,13 +151,25 @@ class ShiftedSort:
         return codes
 
     def _sorted(self, codes: Array) -> tuple[Array, Array]:
-        """Sorted codes (words, n), and the stable permutation (n,) int64: one pass per word, the lowest first."""
-        order = self.backend.sort(codes[-1])
-        for word in range(self.words - 2, -1, -1):
-            codes[word] = codes[word][order]
-            last = self.backend.sort(codes[word])
-            codes[word + 1 :], order = codes[word + 1 :, last], order[last]
+        """Sorted codes (words, n), and the stable permutation (n,) int64: by the highest word, then the few codes that
+        share theirs by all words."""
+        xp = self.backend.xp
+        order = self.backend.sort(codes[0])
+        if self.words > 1:
+            codes[1:] = codes[1:, order]
+            same, end = codes[0][1:] == codes[0][:-1], xp.zeros(1, bool)
+            tied = xp.flatnonzero(xp.concatenate([same, end]) | xp.concatenate([end, same]))
+            if len(tied):
+                within = self._sorted_by_words(codes[:, tied])
+                codes[:, tied], order[tied] = codes[:, tied[within]], order[tied[within]]
         return codes, order
+
+    def _sorted_by_words(self, codes: Array) -> Array:
+        """The stable permutation (n,) int64 that sorts codes (words, n): a pass per word, the lowest first."""
+        order = self.backend.sort(codes[-1].copy())
+        for word in codes[-2::-1]:
+            order = order[self.backend.sort(word[order])]
+        return order
 
     def along(self, vectors: Array) -> Array:
         """A permutation (m,) int64 that sorts vectors (m, d) float32 along the first curve, by their codes' first word:

@@ -148,6 +148,7 @@ def test_codes(cpu: CpuBackend, seed: int, dimension: int, words: int, shift: in
     shifts=st.integers(1, 7),
     words=st.integers(1, 6),
     together=st.booleans(),
+    bits=st.sampled_from([None, 10, 3]),
     kinds=st.tuples(st.sampled_from(KINDS), st.sampled_from(KINDS)),
 )
 def test_candidates_are_those_of_the_steps_in_numpy(
@@ -160,6 +161,7 @@ def test_candidates_are_those_of_the_steps_in_numpy(
     shifts: int,
     words: int,
     together: bool,
+    bits: int | None,
     kinds: tuple[str, str],
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -167,8 +169,9 @@ def test_candidates_are_those_of_the_steps_in_numpy(
     queries = vectors(rng, count_of(m, k), dimension, kinds[1])
     queries[::3] = data[rng.integers(0, len(data), len(queries[::3]))] if len(data) else 0.5
     words = min(words, WORDS[dimension])
-    sort = ShiftedSort(backend, backend.from_host(data), shifts, words, together)
-    assert sort.bits == min(21, (64 * words - 1) // dimension)
+    bits = bits and min(bits, (64 * words - 1) // dimension)
+    sort = ShiftedSort(backend, backend.from_host(data), shifts, words, together, bits)
+    assert sort.bits == bits or (bits is None and sort.bits == min(21, (64 * words - 1) // dimension))
     expected = candidates(data, queries, k, shifts, sort.bits)
     for joint in (False, True):
         found = sort.candidates(backend.from_host(queries), k, joint=joint)
