@@ -67,3 +67,36 @@ def test_lookups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (rows,) = written({"methods": methods}, tmp_path, monkeypatch).values()
     assert [row["field"] for row in rows] == ["bvh octree", "uniform, exact"]
     assert set(rows[0].values()) == {"bvh octree", "4,913", "1.2", "1,234"}
+
+
+def test_knn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forms = {"minmax": (6.0, 12.0, 5, 66), "vertices": (2.0, 3.0, 10, 40)}
+    sizes = [
+        {"queries": 4096, "form": form, "search": a, "joint": b, "paper": paper, "ann": ann, "tree": None}
+        for form, (a, b, paper, ann) in {
+            **forms,
+            "vertices, 7 curves": (4.0, 8.0, None, None),
+            "minmax, 64 bits": (1.0, 10.0, None, None),
+        }.items()
+    ]
+    shares = {"within_5": 0.5, "within_10": 0.75, "within_50": 0.9, "within_100": 1.0}
+    quality = [
+        {"form": form, "points": "near", "shifts": shifts, **shares} for form in ("minmax", "ball") for shifts in (5, 7)
+    ]
+    interval = {"low": 0.5, "pairs": 1000, "root": 1.2345, "series": None, "size": 2.0, "minmax": 1.5}
+    distances = {"rand": [{**interval, "size_wrong": 0.25, "minmax_wrong": 0.125}]}
+    found = written({"sizes": sizes, "quality": quality, "distances": distances}, tmp_path, monkeypatch)
+    (four,), (five,), (boxes,) = (found[f"park-{name}.csv"] for name in ("table-4", "table-5", "boxes"))
+    assert (four["queries"], four["6-D joint sort"], four["6-D paper"], four["3-D paper's ANN"]) == (
+        "2^12",
+        "12",
+        "5",
+        "40",
+    )
+    assert four["6-D k-d tree"] == "-"
+    assert list(five.values()) == ["2^12", "3.00", "4.00", "1.50", "1.50", "1.25", "0.50"]
+    assert list(boxes.values()) == ["rand", "0.5", "1,000", "1.234", "-", "2.000", "1.500", "25.0", "12.5"]
+    assert [list(row.values()) for row in found["park-within.csv"]] == [
+        ["minmax", "near", "7", "50.0", "75.0", "90.0", "100.0"],
+        ["ball", "near", "5", "50.0", "75.0", "90.0", "100.0"],
+    ]

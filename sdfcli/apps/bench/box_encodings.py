@@ -43,6 +43,11 @@ class Form:
         """Default shifted sort over the data."""
         return ShiftedSort(self.backend, self.data)
 
+    @cached_property
+    def top(self) -> ShiftedSort:
+        """The same with one word per code."""
+        return ShiftedSort(self.backend, self.data, words=1)
+
     def exact(self, queries: Array, k: int) -> tuple[Array, Array]:
         """The k nearest neighbours for queries (m, d) float32, as in `nearest_neighbours`: distances (m, k) float64 and
         indices (m, k) uint32; missing ones are infinite and 0xffffffff."""

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from sdfcli.apps.bench import park
+from sdfcli.apps.bench.box_distance import Interval, intervals, slots_around
 from sdfcli.apps.bench.box_encodings import FORMS, Form
 from sdfcli.apps.bench.interleaved import median_seconds
 from sdfcli.apps.bench.points import make_points
@@ -28,6 +29,9 @@ from sdfcli.spatial.shifted_sort import ShiftedSort, check_neighbours
 
 TABLES = {"minmax": "6-D", "vertices": "3-D"}
 """Forms in the paper's Table 4, with the paper's names."""
+EQUAL, TOP = "vertices, 7 curves", "minmax, 64 bits"
+"""More sorts in Table 5: 3-D with as many curves as 6-D, and 6-D with codes as long as 3-D's."""
+SORTS = (*TABLES, EQUAL, TOP)
 PLACES = ("near", "rand")
 """Query point sets, see points.py."""
 SHIFTS = (*range(1, 8), 15, 31, 63)
@@ -37,6 +41,8 @@ SIZES = tuple(park.MILLISECONDS)
 SIZES_CPU = SIZES[:5]
 RECALL_QUERIES, RECALL_QUERIES_CPU = 2**17, 2**14
 """Query counts for the quality, on a GPU and on the CPU."""
+BOX_POINTS = 2**12
+"""Points per set whose distances to boxes are compared with those to triangles."""
 ABLATED, ABLATED_CPU = 2**20, 2**14
 """Query counts per variant, on a GPU and on the CPU."""
 
@@ -48,6 +54,7 @@ ONE = "exact: the nearest triangle alone"
 LANES = "2 k lanes a query"
 CURVES = "the data's curves, once a mesh"
 TRIANGLES = "exact: the k nearest triangles"
+SHORT = "vertices, codes of 30 bits"
 """Variants referenced elsewhere, too; the first is the reference for the others."""
 
 Answer = tuple[Array, Array]
@@ -59,11 +66,11 @@ class Size:
     """Table 4 row: one query count in one form, in milliseconds.
 
     queries     query count, `rand`.
-    form        in TABLES.
+    form        in SORTS.
     search      searching the sorted data for each query, without sorting time.
     joint       data and queries sorted together, as in the paper.
-    tree        SciPy's k-d tree, exact, on the CPU, one run; None without SciPy.
-    paper, ann  the paper's shifted sort, and ANN; None for other query counts.
+    tree        SciPy's k-d tree, exact, on the CPU, one run; None without SciPy, and for forms not in TABLES.
+    paper, ann  the paper's shifted sort, and ANN; None for other query counts and forms.
     """
 
     queries: int
@@ -135,25 +142,26 @@ class Comparison:
         points = self._points("rand", max(sizes))
         for count in sizes:
             self._progress(f"{count:,} queries")
-            forms = [(self.forms[name], self.forms[name].queries(points[:count])) for name in TABLES]
+            queries = {name: form.queries(points[:count]) for name, form in self.forms.items()}
             seconds = self._seconds(
                 {
-                    (form.name, joint): partial(form.sort.candidates, queries, self.k, joint=joint)
-                    for form, queries in forms
+                    (name, joint): partial(sort.candidates, queries[name.partition(",")[0]], self.k, joint=joint)
+                    for name, sort in self._sorts.items()
                     for joint in (False, True)
                 }
             )
             theirs = park.milliseconds(count, self.k)
-            for form, queries in forms:
-                found = form.by_peer(queries, self.k, self.threads)
+            for name in SORTS:
+                label = TABLES.get(name, "")
+                found = self.forms[name].by_peer(queries[name], self.k, self.threads) if label else None
                 yield Size(
                     queries=count,
-                    form=form.name,
-                    search=1e3 * seconds[form.name, False],
-                    joint=1e3 * seconds[form.name, True],
+                    form=name,
+                    search=1e3 * seconds[name, False],
+                    joint=1e3 * seconds[name, True],
                     tree=None if found is None else 1e3 * found[1],
-                    paper=theirs.get(TABLES[form.name]),
-                    ann=theirs.get(f"ANN {TABLES[form.name]}"),
+                    paper=theirs.get(label),
+                    ann=theirs.get(f"ANN {label}"),
                 )
 
     def quality(self, count: int | None = None) -> Iterator[Quality]:
@@ -170,11 +178,25 @@ class Comparison:
                     found = sort.candidates(queries[place], self.k)
                     yield judge.judged(form, place, shifts, exact[place], found)
 
+    def distances(self) -> dict[str, list[Interval]]:
+        """Distances to boxes by s / c, for points in each of PLACES."""
+        found = {}
+        for place in PLACES:
+            points = self._points(place, BOX_POINTS)
+            found[place] = list(intervals(self.scene, points, slots_around(self.scene, points)))
+        return found
+
     def ablation(self, count: int | None = None) -> Iterator[Variant]:
         """Search variants for `count` points in each PLACES set; names state the differences from the first variant."""
         for place in PLACES:
             self._progress(f"variants, {place}")
             yield from self._variants(place, self._points(place, count or self.ablated))
+
+    @cached_property
+    def _sorts(self) -> dict[str, ShiftedSort]:
+        boxes, vertices = (self.forms[name] for name in TABLES)
+        equal = ShiftedSort(self.backend, vertices.data, boxes.sort.shifts)
+        return {**{name: self.forms[name].sort for name in TABLES}, EQUAL: equal, TOP: boxes.top}
 
     def _points(self, place: str, count: int) -> Array:
         return make_points(self.backend, self.mesh, place, count)
@@ -218,7 +240,7 @@ class Comparison:
             for j in range(fresh.shifts):
                 fresh.curve(j)
 
-        top, pairs = ShiftedSort(backend, form.data, words=1), ShiftedSort(backend, form.data, together=True)
+        top, pairs = form.top, ShiftedSort(backend, form.data, together=True)
         ways = {
             FIRST: search(form.sort),
             "joint sort": search(form.sort, joint=True),
@@ -238,6 +260,9 @@ class Comparison:
             if other is not form:
                 asked = other.queries(points)
                 ways[other.name] = _Way(partial(other.sort.candidates, asked, k), other.exact(asked, k)[1])
+        vertices = self.forms["vertices"]
+        short = ShiftedSort(backend, vertices.data, bits=10)
+        ways[SHORT] = _Way(partial(short.candidates, points, k), vertices.exact(points, k)[1])
         at = points.astype(np.float64) * domain.length + backend.from_host(domain.origin)
         return {
             **ways,

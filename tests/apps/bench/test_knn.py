@@ -13,8 +13,9 @@ import backends
 import oracle
 import shapes
 from sdfcli.apps.bench import knn
+from sdfcli.apps.bench.box_distance import intervals, slots_around
 from sdfcli.apps.bench.box_encodings import FORMS, Form
-from sdfcli.apps.bench.knn import PLACES, SHIFTS, TABLES, Comparison
+from sdfcli.apps.bench.knn import EQUAL, PLACES, SHIFTS, SORTS, TABLES, TOP, Comparison
 from sdfcli.apps.bench.knn_seeds import SEEDS, compare_seeds, finding
 from sdfcli.apps.bench.points import make_points
 from sdfcli.apps.bench.recall import Quality, recall
@@ -31,6 +32,7 @@ backend = backends.backend
 Floats = npt.NDArray[np.float64]
 
 COUNT = 300
+WITHIN = ("within_5", "within_10", "within_50", "within_100")
 
 
 @pytest.fixture
@@ -93,7 +95,7 @@ def test_the_nearest_by_scipy(backend: Backend, soup: Mesh, name: str) -> None:
 def test_without_peers(cpu: Backend, soup: Mesh, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.spatial", None)
     comparison = Comparison(soup, cpu, repeat=1)
-    assert [row.tree for row in comparison.sizes((32,))] == [None, None]
+    assert [row.tree for row in comparison.sizes((32,))] == [None] * len(SORTS)
     (row,) = (row for row in comparison.ablation(32) if row.variant == knn.PEER and row.points == "near")
     assert row.milliseconds is None
 
@@ -144,6 +146,7 @@ def judged(mesh: Mesh, points: Floats, name: str, found: npt.NDArray[np.uint32],
         float(ratio.mean()),
         float(np.median(ratio)),
         float(np.quantile(ratio, 0.999)),
+        *(float(np.mean(ratio < limit + 1e-6)) for limit in (1.05, 1.1, 1.5, 2)),
         float(np.mean([bool(each) for each in hit])),
         float(bound.mean()),
         float(np.median(bound)),
@@ -166,9 +169,10 @@ def test_the_judgement(backend: Backend, soup: Mesh, name: str) -> None:
     if name != "vertices":
         found = backend.to_host(comparison.scene.order.triangle_id)[found]
     known = judged(soup, backend.to_host(points).astype(np.float64), name, found, 4)
-    for field in ("recall", "ratio", "ratio_median", "ratio_most", "nearest", "bound", "bound_median"):
+    for field in ("recall", "ratio", "ratio_median", "ratio_most", "nearest", "bound", "bound_median", *WITHIN):
         assert getattr(row, field) == pytest.approx(getattr(known, field), rel=1e-4), field
     assert 0.2 < row.recall < 1
+    assert 0.5 < row.within_5 < row.within_10 < row.within_50 <= row.within_100 <= 1
     assert row.ratio_most > row.ratio > row.ratio_median >= 1 - 1e-6
 
 
@@ -195,11 +199,84 @@ def test_ball_ranks_as_minmax(cpu: Backend, soup: Mesh) -> None:
 
 def test_sizes(backend: Backend, soup: Mesh) -> None:
     rows = list(Comparison(soup, backend, 8, repeat=1).sizes((64, 2**12)))
-    assert [(row.queries, row.form) for row in rows] == list(product((64, 2**12), TABLES))
+    assert [(row.queries, row.form) for row in rows] == list(product((64, 2**12), SORTS))
     assert all(row.search > 0 and row.joint > 0 for row in rows)
-    assert [(row.paper, row.ann) for row in rows] == [(None, None), (None, None), (5, 66), (10, 40)]
+    assert [(row.paper, row.ann) for row in rows] == [(None, None)] * 4 + [
+        (5, 66),
+        (10, 40),
+        (None, None),
+        (None, None),
+    ]
+    assert all(row.tree is None for row in rows if row.form not in TABLES)
     for row in Comparison(soup, backend, 4, repeat=1).sizes((2**12,)):
         assert row.paper is row.ann is None  # those are of eight neighbours
+
+
+def test_sorts_of_table_5(cpu: Backend, soup: Mesh) -> None:
+    """3-D with 6-D's curves, and 6-D with codes of one word."""
+    sorts = Comparison(soup, cpu)._sorts
+    assert [(sorts[name].dimension, sorts[name].shifts, sorts[name].words) for name in SORTS] == [
+        (6, 7, 2),
+        (3, 5, 1),
+        (3, 7, 1),
+        (6, 7, 1),
+    ]
+    assert (*TABLES, EQUAL, TOP) == SORTS
+
+
+def test_distances_to_boxes(backend: Backend, soup: Mesh) -> None:
+    """By an independent computation, in the mesh's order."""
+    scene = Scene.of(soup, "none", backend)
+    points = make_points(backend, soup, "near", COUNT)
+    slots = slots_around(scene, points)
+    face = backend.to_host(scene.order.triangle_id)[slots].astype(np.int64)
+    at = backend.to_host(points).astype(np.float64)
+    corner = soup.unit_triangles.astype(np.float32).astype(np.float64).reshape(-1, 3, 3)
+    all_true = oracle.distances(at, corner)
+    nearest = np.argsort(all_true, axis=1)[:, :32]
+    assert slots.shape == (COUNT, 64)
+    assert all(set(some) <= set(own) for some, own in zip(nearest.tolist(), face.tolist(), strict=True))
+    low, high = corner.min(axis=1), corner.max(axis=1)
+    table: dict[float, list[tuple[float, ...]]] = {}
+    wrong: dict[float, list[tuple[bool, bool]]] = {}
+    for i, own in enumerate(face.tolist()):
+        before = None
+        for j in own:
+            s, t, c = (float(np.linalg.norm(v)) for v in (at[i] - low[j], at[i] - high[j], high[j] - low[j]))
+            d, size, minmax = all_true[i, j], (s * s + c * c) ** 0.5, ((s * s + t * t) / 2) ** 0.5
+            key = max(edge for edge in (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0) if s / c >= edge)
+            table.setdefault(key, []).append((size / s, 1 + (c / s) ** 2 / 2 - (c / s) ** 4 / 8, size / d, minmax / d))
+            if before is not None and before[0] == key and before[1] != d:
+                found = ((before[2] < size) != (before[1] < d), (before[3] < minmax) != (before[1] < d))
+                wrong.setdefault(key, []).append(found)
+            before = (key, d, size, minmax)
+    rows = list(intervals(scene, points, slots))
+    assert [row.low for row in rows] == sorted(table)
+    for row in rows:
+        means = np.mean(table[row.low], axis=0)
+        assert row.pairs == len(table[row.low])
+        assert (row.root, row.size, row.minmax) == pytest.approx((means[0], means[2], means[3]), rel=1e-4)
+        assert row.series == (pytest.approx(means[1], rel=1e-4) if row.low >= 1 else None)
+        shares = wrong.get(row.low, [(False, False)])
+        assert (row.size_wrong, row.minmax_wrong) == pytest.approx(tuple(np.mean(shares, axis=0)), abs=2 / len(shares))
+
+
+def test_one_pair_of_each_kind(cpu: Backend) -> None:
+    """A point and two triangles whose figures are computed by hand: boxes with edges (3, 4, 0) at distance 12 from the
+    lower corner, and (0.3, 0.4, 0)."""
+    near = [[0, 0, 0], [3, 0, 0], [0, 4, 0]]
+    small = [[0, 0, 30], [0.3, 0, 30], [0, 0.4, 30]]
+    mesh = make_mesh(np.array([*near, *small], float), np.array([[0, 1, 2], [3, 4, 5]]))
+    scene = Scene.of(mesh, "none", cpu)
+    point = mesh.domain.to_unit(np.array([[0.0, 0.0, 12.0]])).astype(np.float32)
+    rows = {row.low: row for row in intervals(scene, point, np.array([[0, 1]]))}
+    first, second = rows[2.0], rows[32.0]
+    assert first.root == pytest.approx(13 / 12, rel=1e-5)  # s = 12, c = 5
+    assert first.series == pytest.approx(1 + (5 / 12) ** 2 / 2 - (5 / 12) ** 4 / 8, rel=1e-5)
+    assert first.size == pytest.approx(13 / 12, rel=1e-5)
+    assert first.minmax == pytest.approx(np.sqrt((144 + 169) / 2) / 12, rel=1e-5)
+    assert second.size == pytest.approx(np.hypot(18, 0.5) / 18, rel=1e-5)
+    assert (first.size_wrong, second.size_wrong) == (0, 0)
 
 
 def test_the_variants(backend: Backend, soup: Mesh) -> None:
@@ -222,6 +299,7 @@ def test_the_variants(backend: Backend, soup: Mesh) -> None:
             ("size", "size", 7),
             ("ball", "ball", 5),
             ("vertices", "vertices", 5),
+            (knn.SHORT, "vertices", 5),
         ):
             assert rows[name, place].recall == shares[form, place, shifts], name
         assert rows[knn.WALK, place].recall == rows[knn.BRUTE, place].recall == 1

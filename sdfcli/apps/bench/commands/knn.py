@@ -13,6 +13,7 @@ from sdfcli.cli.output import print_json, print_lines, print_table, progress
 from sdfcli.cli.records import Count, Line, items
 
 if TYPE_CHECKING:
+    from sdfcli.apps.bench.box_distance import Interval
     from sdfcli.apps.bench.knn import Comparison, Size, Variant
     from sdfcli.apps.bench.recall import Quality
     from sdfcli.backend import Backend
@@ -39,7 +40,13 @@ class NeighboursTimed(Line, title="bench knn", shared="input triangles vertices 
         list[Any],
         items("sdfcli.apps.bench.recall:Quality"),
         "one per form, point set and shift count: `form`, `points`, `shifts`, `recall`, `ratio`, `ratio_median`, "
-        "`ratio_most` (of 999 in 1,000), `nearest`, `bound`, `bound_median`",
+        "`ratio_most` (of 999 in 1,000), `within_5`, `within_10`, `within_50`, `within_100` (shares at most that many "
+        "percent beyond), `nearest`, `bound`, `bound_median`",
+    ]
+    distances: Annotated[
+        dict[str, Annotated[list[Any], items("sdfcli.apps.bench.box_distance:Interval")]],
+        "by point set, distances to boxes by s / c from `low`: `pairs`, `root`, `series`, `size`, `minmax`, "
+        "`size_wrong`, `minmax_wrong`",
     ]
     ablation: Annotated[
         list[Any],
@@ -83,6 +90,7 @@ def _measure(
         comparison = Comparison(load_mesh(path), backend, k, block, repeat, threads, update)
         sizes = list(comparison.sizes())
         quality = list(comparison.quality())
+        distances = comparison.distances()
         ablation = list(comparison.ablation())
     if json:
         print_json(
@@ -95,6 +103,7 @@ def _measure(
                 block=comparison.block,
                 sizes=sizes,
                 quality=quality,
+                distances=distances,
                 ablation=ablation,
             )
         )
@@ -104,6 +113,7 @@ def _measure(
     print_lines(f"{path}: k = {k}, {backend.name}{blocks}")
     _print_sizes(comparison, sizes)
     _print_quality(comparison, quality)
+    _print_distances(distances)
     _print_ablation(comparison, ablation)
     print_lines("", *_remarks(comparison, quality, ablation), *_caveats(comparison, block))
 
@@ -156,7 +166,7 @@ def _percent(share: float | None) -> str:
 
 
 def _print_sizes(comparison: Comparison, sizes: Sequence[Size]) -> None:
-    from sdfcli.apps.bench.knn import TABLES
+    from sdfcli.apps.bench.knn import EQUAL, TABLES, TOP
 
     data = {
         name: f"{len(comparison.forms[name].data):,} {kind}"
@@ -172,14 +182,17 @@ def _print_sizes(comparison: Comparison, sizes: Sequence[Size]) -> None:
         print_table(f"Table 4, {label}: {data[name]}, ms", rows, header, apart=True)
     table = {(row.queries, row.form): row for row in sizes}
     one, other = TABLES
-    ratios: dict[str, Callable[[Size], float | None]] = {
-        "search": lambda row: row.search,
-        "joint sort": lambda row: row.joint,
-        "the paper's": lambda row: row.paper,
+    ratios: dict[str, tuple[str, str, Callable[[Size], float | None]]] = {
+        "search": (one, other, lambda row: row.search),
+        "joint sort": (one, other, lambda row: row.joint),
+        "search, 7 curves": (one, EQUAL, lambda row: row.search),
+        "joint, 7 curves": (one, EQUAL, lambda row: row.joint),
+        "joint, 7 curves, 64 bits": (TOP, EQUAL, lambda row: row.joint),
+        "the paper's": (one, other, lambda row: row.paper),
     }
     rows = []
     for count in dict.fromkeys(row.queries for row in sizes):
-        pairs = [(of(table[count, one]), of(table[count, other])) for of in ratios.values()]
+        pairs = [(of(table[count, upper]), of(table[count, lower])) for upper, lower, of in ratios.values()]
         rows.append((f"{count:,}", *(f"{a / b:.2f}" if a and b else "-" for a, b in pairs)))
     print_table("Table 5: 6-D by 3-D", rows, ("queries", *ratios), apart=True)
 
@@ -196,6 +209,7 @@ BY_SHIFTS: dict[str, Callable[[Quality], str]] = {
 def _print_quality(comparison: Comparison, quality: Sequence[Quality]) -> None:
     from sdfcli.apps.bench.box_encodings import FORMS
     from sdfcli.apps.bench.knn import PLACES, SHIFTS
+    from sdfcli.apps.bench.recall import BEYOND
 
     table = {(row.form, row.points, row.shifts): row for row in quality}
     kinds = [(form, points) for points in PLACES for form in FORMS]
@@ -208,9 +222,29 @@ def _print_quality(comparison: Comparison, quality: Sequence[Quality]) -> None:
     for form, points in kinds:
         row = table[form, points, comparison.forms[form].sort.shifts]
         ratios = (row.ratio, row.ratio_median, row.ratio_most, row.bound, row.bound_median)
-        rows.append((f"{form}, {points}", f"{row.shifts}", *(f"{value:.3f}" for value in ratios)))
-    title = "By default: found distances by exact ones (ratio), the least by that to the mesh (bound)"
-    print_table(title, rows, ("", "shifts", "ratio", "median", "99.9 %", "bound", "median"), apart=True)
+        shares = (getattr(row, f"within_{percent}") for percent in BEYOND)
+        rows.append(
+            (f"{form}, {points}", f"{row.shifts}", *(f"{value:.3f}" for value in ratios), *map(_percent, shares))
+        )
+    title = "By default: found distances by exact ones (ratio), the least by that to the mesh (bound); % within (2)"
+    within = (f"{1 + percent / 100:g} times" for percent in BEYOND)
+    print_table(title, rows, ("", "shifts", "ratio", "median", "99.9 %", "bound", "median", *within), apart=True)
+
+
+def _print_distances(distances: dict[str, list[Interval]]) -> None:
+    rows = [
+        (
+            f"{place}, s/c from {row.low:g}",
+            f"{row.pairs:,}",
+            *("-" if value is None else f"{value:.3f}" for value in (row.root, row.series, row.size, row.minmax)),
+            *map(_percent, (row.size_wrong, row.minmax_wrong)),
+        )
+        for place, found in distances.items()
+        for row in found
+    ]
+    title = "Distances to boxes: D/s by (3) and (4), the forms' by those to the triangles, pairs ranked wrong"
+    header = ("", "pairs", "(3)", "(4)", "size", "minmax", "size wrong %", "minmax wrong %")
+    print_table(title, rows, header, apart=True)
 
 
 def _print_ablation(comparison: Comparison, ablation: Sequence[Variant]) -> None:
