@@ -345,8 +345,8 @@ def flow(
     """Yields the states of water around or inside a mesh, frame by frame; the first is at rest.
 
     Uses the explicit moving-particle semi-implicit method (Koshizuka et al. 2014). The field acts as the mesh's wall,
-    without particles: density maps (Koschier and Bender 2017) give its contribution to neighbour sums. The field's
-    domain is a closed tank. States are bitwise the same for all layouts, devices and threads.
+    without particles: by a density map (Koschier and Bender 2017) and mirror images (Mitsume et al. 2015). The
+    field's domain is a closed tank. States are bitwise the same for all layouts, devices and threads.
 
     Args:
         source: signed field or its path, in metres.

@@ -47,7 +47,8 @@ class Stepper:
         backend = store.backend
         self.pressure = backend.xp.zeros(store.places, np.float32)
         self._constants: Group = fluid.group(backend)
-        self._maps: Group | None = None if wall is None else wall.maps
+        self._map: Group | None = None if wall is None else wall.map
+        self._nearest = None if wall is None else backend.xp.zeros((store.places, 4), np.float32)
         self._stages = stages
         self._fast, self._behind = (backend.xp.zeros(1, np.uint32) for _ in range(2))
 
@@ -80,25 +81,24 @@ class Stepper:
         with self._stage("list"):
             store.list_near(self.fluid.reach)
         around: dict[str, Any] = {"all": store.group(), "fluid": self._constants}
-        maps: dict[str, Any] = {"wall": self._maps}
+        wall: dict[str, Any] = {"wall": self._map}
         for_now: dict[str, Any] = {"position": store.spare_position}
         self._run(
             "force",
             **around,
-            **maps,
+            **wall,
             position=store.position,
             velocity=store.velocity,
             new_position=store.spare_position,
             new_velocity=store.spare_velocity,
         )
-        self._push(store.spare_position, store.spare_velocity)
+        self._push(store.spare_position, store.spare_velocity, self._nearest)
         self._run("collide", **around, **for_now, velocity=store.spare_velocity, new_velocity=store.velocity)
-        self._run("pressure", **around, **maps, **for_now, pressure=self.pressure)
+        self._run("pressure", **around, **wall, **for_now, pressure=self.pressure)
         (low_x, low_y, low_z), (high_x, high_y, high_z) = store.grid.low, store.grid.high
         self._run(
             "gradient",
             **around,
-            **maps,
             **for_now,
             low_x=low_x,
             low_y=low_y,
@@ -108,6 +108,7 @@ class Stepper:
             high_z=high_z,
             velocity=store.velocity,
             pressure=self.pressure,
+            nearest=self._nearest,
             new_position=store.position,
             new_velocity=store.velocity,
             new_kind=store.kind,
@@ -118,7 +119,7 @@ class Stepper:
 
     def measure(self) -> None:
         """(viii) Computes the pressure after a step."""
-        values: dict[str, Any] = {"all": self.store.group(), "fluid": self._constants, "wall": self._maps}
+        values: dict[str, Any] = {"all": self.store.group(), "fluid": self._constants, "wall": self._map}
         self._run("pressure", "pressure after", **values, position=self.store.position, pressure=self.pressure)
 
     @property
@@ -135,10 +136,10 @@ class Stepper:
         with self._stage(stage or kernel):
             self.store.backend.run(f"sdf_flow_{kernel}", self.store.places, **values)
 
-    def _push(self, position: Array, velocity: Array) -> None:
+    def _push(self, position: Array, velocity: Array, nearest: Array | None = None) -> None:
         if self._wall is not None:
             with self._stage("push"):
-                self._wall.push(self.store.kind, position, velocity, self._behind)
+                self._wall.push(self.store.kind, position, velocity, self._behind, nearest)
 
     def _stage(self, name: str) -> AbstractContextManager[None]:
         return nullcontext() if self._stages is None else self._stages(name, self.store.backend)

@@ -66,7 +66,7 @@ class FieldWall:
         corners = dict(zip(names, np.concatenate([self.low, self.high]).tolist(), strict=True))
         side = 0.0 if field is None else -1.0 if inside else 1.0
         self._bounds = backend.group("Bounds", field=sampler, side=side, **corners)
-        self.maps: Group = self._make_maps()
+        self.map: Group = self._make_map()
 
     def clearance(self, points: Array) -> Array:
         """Distances (n,) float32 from points (n, 3) float32 to the nearest wall, negative behind it."""
@@ -74,9 +74,10 @@ class FieldWall:
         self.backend.run("sdf_flow_clearance", len(points), bounds=self._bounds, points=points, distance=distance)
         return distance
 
-    def push(self, kind: Array, position: Array, velocity: Array, behind: Array) -> None:
+    def push(self, kind: Array, position: Array, velocity: Array, behind: Array, nearest: Array | None = None) -> None:
         """Moves particles out of walls and makes them bounce. behind: (1,) uint32, incremented per particle still
-        behind a wall."""
+        behind a wall. nearest: (n, 4) float32, receives the unit vector away from each particle's nearest wall, and the
+        distance from it."""
         self.backend.run(
             "sdf_flow_push",
             len(kind),
@@ -86,16 +87,17 @@ class FieldWall:
             kind=kind,
             position=position,
             velocity=velocity,
+            nearest=nearest,
             behind=behind,
         )
 
-    def _make_maps(self) -> Group:
-        """Maps near walls, on a lattice over the box: sums over a lattice twice as fine, in slabs."""
+    def _make_map(self) -> Group:
+        """Density map near walls, on a lattice over the box: sums over a lattice twice as fine, in slabs."""
         backend, xp = self.backend, self.backend.xp
         edge, fine_edge = self._spacing / COARSE, self._spacing / FINE
         across = np.ceil((self.high - self.low) / edge) + 1
         if not across.prod() <= MOST_NODES:
-            raise UsageError(f"{across.prod():.3g} nodes of the walls' maps are too many; use a larger spacing")
+            raise UsageError(f"{across.prod():.3g} nodes of the walls' map are too many; use a larger spacing")
         nx, ny, nz = (int(count) for count in across)
         offsets, share = offsets_within_reach(self._spacing)
         border = int(np.abs(offsets).max())
@@ -113,7 +115,7 @@ class FieldWall:
             own = slice(border, -border, 2)
             near = abs(distance.reshape(fine_z, fine_y, fine_x)[own, own, own]) < (REACH + NEAR) * self._spacing
             z, y, x = xp.nonzero(near)
-            part = xp.empty((len(z), 4), np.float32)
+            part = xp.empty(len(z), np.float32)
             at = (2 * z + border) * (fine_x * fine_y) + (2 * y + border) * fine_x + 2 * x + border
             backend.run(
                 "sdf_flow_map",
@@ -143,13 +145,12 @@ class FieldWall:
 
 
 def offsets_within_reach(spacing: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Offsets (n, 3) on the fine lattice within the radius of influence, and each wall node's contribution (n, 4): to
-    the number density, and to the sum over neighbours of w r / |r|^2."""
+    """Offsets (n, 3) on the fine lattice within the radius of influence, and each wall node's contribution (n,) to the
+    number density."""
     edge, most = spacing / FINE, math.floor(REACH * FINE)
     steps = np.arange(-most, most + 1)
     offsets = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
     squares = (offsets**2).sum(axis=1)
     offsets = offsets[(squares > 0) & (squares < (REACH * FINE) ** 2)]
     length = np.sqrt((offsets**2).sum(axis=1)) * edge
-    weights = SHARE / FINE**3 * np.array([weight(r, REACH * spacing) for r in length])
-    return offsets, np.column_stack([weights, offsets * edge * (weights / length**2)[:, None]])
+    return offsets, SHARE / FINE**3 * np.array([weight(r, REACH * spacing) for r in length])

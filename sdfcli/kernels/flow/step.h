@@ -59,7 +59,7 @@ SDF_KERNEL(sdf_flow_force, PLAIN, i) {
         each_neighbour(a.all, a.fluid, a.position, i, [&](u32 j, F3, float, float r) {
             sum = sum + weight(a.fluid, r) * (load3(a.velocity + 3 * (size_t)j) - u);
         });
-        sum = sum - wall_at(a.wall, p).density * u;  // the wall is at rest
+        sum = sum - wall_at(a.wall, p) * u;  // the wall is at rest
         u = u + a.fluid.step * (a.fluid.viscous * sum + vec(a.fluid.gx, a.fluid.gy, a.fluid.gz));
         p = p + a.fluid.step * u;
     }
@@ -101,20 +101,34 @@ SDF_KERNEL(sdf_flow_pressure, PLAIN, i) {
     each_neighbour(a.all, a.fluid, a.position, i, [&](u32 j, F3, float, float r) {
         if (a.all.kind[j] != SDF_GONE) density += weight(a.fluid, r);
     });
-    density += wall_at(a.wall, load3(a.position + 3 * (size_t)i)).density;
+    density += wall_at(a.wall, load3(a.position + 3 * (size_t)i));
     a.pressure[i] = a.fluid.stiffness * max_of(density - a.fluid.density, 0.f);
+}
+
+// Tangent plane of a particle's nearest wall. The wall acts on the pressure's gradient as the images that the plane has
+// of the particle and its neighbours, with the same pressures (Mitsume, Yoshimura, Murotani, Yamada 2015).
+struct Mirror {
+    F3 normal;       // away from the wall
+    float distance;  // of the particle from the plane; the reach or more: no images
+};
+// Share of the gradient's sum: image of a particle at r from this one, with a pressure `above` the minimum.
+FN F3 image(const Mirror& mirror, const Fluid& fluid, float above, F3 r, float r_sq) {
+    float height = dot(r, mirror.normal) + mirror.distance;
+    float square = r_sq + 4.f * mirror.distance * height;  // the image's squared distance
+    if (!(height > 0.f && square < fluid.reach * fluid.reach && square >= fluid.least_sq)) return {0.f, 0.f, 0.f};
+    return (above * weight(fluid, sqrtf(square)) / square) * (r - (2.f * height) * mirror.normal);
 }
 
 struct sdf_flow_gradient_args {
     u32 n;  // places
     Particles all;
     Fluid fluid;
-    Wall wall;
     float low_x, low_y, low_z;  // the domain; particles outside it are removed
     float high_x, high_y, high_z;
     const float* position;  // [n, 3]
     const float* velocity;  // [n, 3]
     const float* pressure;  // [n]
+    const float* nearest;   // [n, 4] each particle's nearest wall, from sdf_flow_push; null: no walls
     float* new_position;    // [n, 3] out
     float* new_velocity;    // [n, 3] out
     u8* new_kind;           // [n] in and out: kind as in `all`
@@ -129,11 +143,16 @@ SDF_KERNEL(sdf_flow_gradient, PLAIN, i) {
         float own = a.pressure[i], least = own;
         each_neighbour(a.all, a.fluid, a.position, i,
                        [&](u32 j, F3, float, float) { least = min_of(least, a.pressure[j]); });
+        Mirror mirror = {{0.f, 0.f, 0.f}, a.fluid.reach};
+        if (a.nearest) mirror = {load3(a.nearest + 4 * (size_t)i), a.nearest[4 * (size_t)i + 3]};
+        bool mirrored = mirror.distance < a.fluid.reach;
         F3 sum = {0.f, 0.f, 0.f};
+        if (mirrored) sum = image(mirror, a.fluid, own - least, sum, 0.f);
         each_neighbour(a.all, a.fluid, a.position, i, [&](u32 j, F3 r, float r_sq, float length) {
-            sum = sum + ((a.pressure[j] - least) * weight(a.fluid, length) / r_sq) * r;
+            float above = a.pressure[j] - least;
+            sum = sum + (above * weight(a.fluid, length) / r_sq) * r;
+            if (mirrored) sum = sum + image(mirror, a.fluid, above, r, r_sq);
         });
-        sum = sum + (own - least) * wall_at(a.wall, p).gradient;  // the wall has the particle's own pressure
         F3 step = (-a.fluid.step * a.fluid.slope) * sum;
         u = u + step;
         p = p + a.fluid.step * step;

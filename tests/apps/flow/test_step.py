@@ -22,6 +22,7 @@ from sdfcli.apps.flow.layout import LISTED, ROOM, Grid, ParticleStore
 from sdfcli.apps.flow.run import Flow, FlowOptions, State, dam_break_fluid, prepare, prepare_dam_break
 from sdfcli.apps.flow.step import Stepper
 from sdfcli.backend import C, select_backend
+from sdfcli.field.field import Field
 
 Arrays = np.typing.NDArray[Any]
 LAYOUTS = ("compact", "bucket", "index")
@@ -315,26 +316,73 @@ def test_rest_between_wall_particles() -> None:
     assert off <= ORACLE_PRESSURE
 
 
-@cache
-def rest_between_fields() -> tuple[float, float, float]:
+def a_second(field: Field, fill: tuple[float, ...], spacing: float, every: int, inside: bool = False) -> Flow:
+    """A second of water, a state every so many steps."""
+    options = FlowOptions(inside, time=1, frames=1, gravity=(0, 0, -9.8), device="cpu")
+    steps = prepare(field, fill, spacing, options).per_frame
+    return prepare(field, fill, spacing, replace(options, frames=steps // every))
+
+
+FIELD_ENERGY = 1.02
+"""Maximum energy between walls of a field, relative to the start, at every step."""
+
+
+@pytest.mark.parametrize("n", [4, *(pytest.param(n, marks=pytest.mark.nightly) for n in (5, 6, 7, 8, 9, 10))])
+def test_rest_between_walls_of_a_field(n: int) -> None:
     field = sdfcli.build(shapes.box((0, 0, 0), (0.2, 0.2, 0.3)), device="cpu", tolerance=5e-4)
-    box, down = (0, 0, 0, 0.2, 0.2, 0.2), (0, 0, -9.8)
-    options = FlowOptions(inside=True, time=1, frames=64, gravity=down, device="cpu")
-    return at_rest(prepare(field, box, 0.04, options), 5)
-
-
-def test_rest_between_walls_of_a_field() -> None:
-    least, _, off = rest_between_fields()
+    least, most, off = at_rest(a_second(field, (0, 0, 0, 0.2, 0.2, 0.2), 0.2 / n, 1, inside=True), n)
     assert ORACLE_ENERGY[0] <= least
+    assert most <= FIELD_ENERGY
     assert off <= ORACLE_PRESSURE
 
 
-@pytest.mark.xfail(
-    strict=True, reason="between walls of a field water does not come to rest, and stands 0.15 spacings higher"
-)
-def test_energy_at_rest_between_walls_of_a_field() -> None:
-    """The energy rises by 8 % (8 spacings a side) to 13 % (4); see docs/internals/particles.md."""
-    assert rest_between_fields()[1] <= ORACLE_ENERGY[1]
+def energies(flow: Flow) -> tuple[Arrays, float]:
+    """Kinetic and potential energy above z = 0 in each state, relative to the start, and the mean height of the last
+    quarter of the states."""
+    energy, height = [], []
+    for state in flow.states():
+        assert state.lost == state.behind == state.fast == 0
+        z = state.position[:, 2]
+        energy.append(float(np.sum(0.5 * np.sum(state.velocity.astype(float) ** 2, axis=1) + 9.8 * z)))
+        height.append(z.mean())
+    return np.array(energy) / energy[0], float(np.mean(height[-len(height) // 4 :]))
+
+
+def test_water_stands_as_high_in_a_round_tank_as_its_volume() -> None:
+    """A lattice leaves gaps at a curved wall, so water falls first; then it stands, and gains nothing."""
+    field = sdfcli.build(shapes.prism(shapes.ring(96, 0.1), 0.3), device="cpu", tolerance=5e-4)
+    flow = a_second(field, (-0.1, -0.1, 0, 0.1, 0.1, 0.2), 0.025, 10, inside=True)
+    energy, height = energies(flow)
+    volume = len(flow.first()) * 0.025**3
+    assert height == pytest.approx(volume / (np.pi * 0.1**2) / 2, abs=0.1 * 0.025)
+    assert energy.max() <= FIELD_ENERGY
+    assert energy[len(energy) // 2 :].max() <= FIELD_ENERGY * energy[len(energy) // 2]
+
+
+def test_water_stands_as_high_in_a_ball_as_its_volume() -> None:
+    field = sdfcli.build(shapes.moved(shapes.icosphere(4), 0.1, (0, 0, 0.1)), device="cpu", tolerance=5e-4)
+    flow = a_second(field, (-0.1, -0.1, 0, 0.1, 0.1, 0.13), 0.02, 10, inside=True)
+    energy, height = energies(flow)
+    volume, r = len(flow.first()) * 0.02**3, 0.1
+    deep = np.linspace(0, 2 * r, 100_001)  # of a cap
+    h = float(np.interp(volume, np.pi * deep**2 * (r - deep / 3), deep))
+    assert height == pytest.approx(h * (8 * r - 3 * h) / (4 * (3 * r - h)), abs=0.1 * 0.02)
+    assert energy.max() <= FIELD_ENERGY
+    assert energy[len(energy) // 2 :].max() <= FIELD_ENERGY * energy[len(energy) // 2]
+
+
+OBSTACLES = {
+    "a wall half a spacing thin": ((0.1425, 0.001, 0.001), (0.1575, 0.299, 0.25)),
+    "outer corners": ((0.12, 0.12, 0.001), (0.18, 0.18, 0.12)),
+}
+
+
+@pytest.mark.parametrize("name", OBSTACLES)
+def test_rest_beside_obstacles_in_a_tank(name: str) -> None:
+    """The tank's own corners are the inner ones."""
+    field = sdfcli.build(shapes.box(*OBSTACLES[name]), device="cpu", tolerance=5e-4, domain=(0, 0, 0, 0.3))
+    energy, _ = energies(a_second(field, (0, 0, 0, 0.3, 0.3, 0.18), 0.03, 10))
+    assert energy.max() <= FIELD_ENERGY
 
 
 def front(state: State) -> float:

@@ -1,4 +1,4 @@
-"""Walls of fields: density maps, and how particles are kept out."""
+"""Walls of fields: the density map, how particles are kept out, and the images that walls have of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ import pytest
 
 import sdfcli
 import shapes
-from sdfcli.apps.flow.fluid import REACH, weight
+from mps_oracle import Tank
+from sdfcli.apps.flow import cases
+from sdfcli.apps.flow.fluid import REACH, Fluid, weight
+from sdfcli.apps.flow.layout import Grid, ParticleStore
 from sdfcli.apps.flow.run import FlowOptions, flow, prepare
+from sdfcli.apps.flow.step import Stepper
 from sdfcli.apps.flow.wall import CLEARANCE, FINE, SHARE, FieldWall, offsets_within_reach
 from sdfcli.backend import C, select_backend
 from sdfcli.errors import InputError, SdfError, UsageError
@@ -32,35 +36,34 @@ def wall_of_box() -> FieldWall:
     return FieldWall(select_backend("cpu"), None, False, np.zeros(3), np.full(3, 1.0), np.zeros(3), SPACING)
 
 
-def maps_at(wall: FieldWall, points: Arrays) -> Arrays:
-    """Density and gradient (n, 4), trilinear on the coarse lattice, in float64."""
-    maps = wall.maps.values
-    node, values = np.asarray(maps["node"]), np.asarray(maps["map"], np.float64)
-    values = np.vstack([values, np.zeros(4)])
-    node = np.where(node == C.NONE, len(values) - 1, node)
+def density_at(wall: FieldWall, points: Arrays) -> Arrays:
+    """The wall's share of the number density (n,): the cube of roots that are trilinear on the coarse lattice, in
+    float64."""
+    known = wall.map.values
+    node, roots = np.asarray(known["node"]), np.asarray(known["map"], np.float64)
+    roots = np.append(roots, 0.0)
+    node = np.where(node == C.NONE, len(roots) - 1, node)
     at = (points - wall.low) / (SPACING / 2)
     cell = np.clip(np.floor(at).astype(int), 0, np.array(node.shape[::-1]) - 2)
-    t, found = at - cell, np.zeros((len(points), 4))
+    t, found = at - cell, np.zeros(len(points))
     for corner in np.ndindex(2, 2, 2):
-        share = np.prod(np.where(corner, t, 1 - t), axis=1)
         x, y, z = (cell + corner).T
-        found += share[:, None] * values[node[z, y, x]]
-    return found
+        found += np.prod(np.where(corner, t, 1 - t), axis=1) * roots[node[z, y, x]]
+    return found**3
 
 
 def test_number_density_beside_a_plane() -> None:
+    """Within 3 %, also between the lattice's nodes."""
     points = np.array([[0.5 + 0.013 * k, 0.52, SPACING * d] for d in DISTANCES for k in range(4)])
-    found = maps_at(wall_of_box(), points)[:, 0].reshape(-1, 4)
-    at_nodes = np.isin(DISTANCES, (0.5, 1.0, 1.5))  # between them the map is linear, and the truth is convex
-    expected = np.array(FROM_PLANES)[:, None]
-    np.testing.assert_allclose(found[at_nodes], (expected + 0 * found)[at_nodes], rtol=0.03)
+    found = density_at(wall_of_box(), points).reshape(-1, 4)
+    np.testing.assert_allclose(found, np.array(FROM_PLANES)[:, None] + 0 * found, rtol=0.03)
 
 
-def plane_sum(normal: Arrays, distance: float) -> Arrays:
-    """Density and gradient beside a plane, wall below, in float64."""
+def plane_sum(normal: Arrays, distance: float) -> float:
+    """Number density beside a plane, wall below, in float64."""
     offsets, share = offsets_within_reach(1.0)
     phi = distance + offsets @ normal / FINE
-    return np.asarray(np.clip(0.5 - FINE * phi, 0, 1) @ share)
+    return float(np.clip(0.5 - FINE * phi, 0, 1) @ share)
 
 
 def test_number_density_beside_planes_of_any_direction() -> None:
@@ -69,25 +72,21 @@ def test_number_density_beside_planes_of_any_direction() -> None:
     normals = np.vstack([normals / np.linalg.norm(normals, axis=1)[:, None], np.eye(3)])
     for distance, expected in zip(DISTANCES, FROM_PLANES, strict=True):
         found = np.array([plane_sum(normal, distance) for normal in normals])
-        np.testing.assert_allclose(found[:, 0], expected, rtol=0.03, atol=0.005)  # the table has two decimals
-        along = np.sum(found[:, 1:] * normals, axis=1)  # towards the wall
-        assert (along < 0).all()
-        across = np.linalg.norm(found[:, 1:] - along[:, None] * normals, axis=1)
-        assert (across < 0.1 * np.abs(along)).all()
+        np.testing.assert_allclose(found, expected, rtol=0.03, atol=0.005)  # the table has two decimals
 
 
-def test_weights_of_the_maps() -> None:
+def test_weights_of_the_map() -> None:
     offsets, share = offsets_within_reach(SPACING)
     assert len(offsets) == 2516
     for offset, found in zip(offsets[::50], share[::50], strict=True):
         r = offset * SPACING / FINE
         length = math.dist(r, (0, 0, 0))
         w = SHARE / FINE**3 * weight(length, REACH * SPACING)
-        np.testing.assert_allclose(found, [w, *(w * r / length**2)], rtol=1e-12)
+        np.testing.assert_allclose(found, w, rtol=1e-12)
 
 
-def test_maps_at_sides_edges_and_corners() -> None:
-    """At nodes of the lattice they are the sums in float64 over the box's walls."""
+def test_the_map_at_sides_edges_and_corners() -> None:
+    """At nodes of the lattice it is the sum in float64 over the box's walls."""
     wall = wall_of_box()
     near = np.array([0.0, 0.5, 1.0, 2.0, 10.0, 19.5, 20.0]) * SPACING
     points = np.stack(np.meshgrid(near, near, near), axis=-1).reshape(-1, 3)
@@ -95,12 +94,12 @@ def test_maps_at_sides_edges_and_corners() -> None:
     at = points[:, None] + offsets * SPACING / FINE
     inside = np.minimum(at, 1.0 - at).min(axis=2)
     expected = np.clip(0.5 - inside / (SPACING / FINE), 0, 1) @ share
-    found = maps_at(wall, points)
-    assert (np.abs(found - expected) <= 1e-4 * np.abs(expected).max(axis=0)).all()
+    found = density_at(wall, points)
+    assert (np.abs(found - expected) <= 1e-4 * expected.max()).all()
     corner = np.flatnonzero((points == 0.5 * SPACING).all(axis=1))[0]
     side = np.flatnonzero((points == np.array([0.5, 10, 10]) * SPACING).all(axis=1))[0]
-    assert found[corner, 0] > 2 * found[side, 0]
-    assert np.abs(found[(points == 0.5).all(axis=1)]).max() == 0
+    assert found[corner] > 2 * found[side]
+    assert found[(points == 0.5).all(axis=1)].max() == 0
 
 
 def test_push_and_bounce() -> None:
@@ -111,19 +110,59 @@ def test_push_and_bounce() -> None:
     kind = np.array([C.FLUID, C.FLUID, C.FLUID, C.FLUID, C.GONE], np.uint8)
     behind = np.zeros(1, np.uint32)
     places = position.astype(np.float32)
-    wall.push(kind, places, velocity, behind)
+    nearest = np.full((5, 4), 7, np.float32)
+    wall.push(kind, places, velocity, behind, nearest)
     d = CLEARANCE * SPACING
     expected = [[0.5, 0.5, d], [0.5, 0.5, d], [1 - d, d, 0.5], [0.5, 0.5, 0.5], [0.5, 0.5, 0.01]]
     np.testing.assert_allclose(places, expected, atol=1e-6)
     assert backend.to_host(wall.clearance(places))[:3].min() >= d - 1e-6
     np.testing.assert_allclose(velocity, [[1, 0, 0.4], [0, 0, 3], [-0.2, 0.2, 0], [9, 9, 9], [0, 0, -1]], atol=1e-6)
     assert behind[0] == 0
+    np.testing.assert_allclose(
+        nearest[[0, 1, 3, 4]], [[0, 0, 1, d], [0, 0, 1, d], [1, 0, 0, 0.5], [7, 7, 7, 7]], atol=1e-6
+    )
+    assert nearest[2].tolist() in ([-1, 0, 0, nearest[2, 3]], [0, 1, 0, nearest[2, 3]])
+    np.testing.assert_allclose(nearest[2, 3], d, atol=1e-6)
 
 
 def test_a_particle_that_is_not_a_number_is_left_alone() -> None:
     places, velocity = np.full((3, 3), np.nan, np.float32), np.zeros((3, 3), np.float32)
     places[1], places[2] = np.inf, (0.5, np.nan, 0.5)
     wall_of_field().push(np.zeros(3, np.uint8), places, velocity, np.zeros(1, np.uint32))
+
+
+class Walled(Tank):
+    """The tank of `wall_of_box`, with its density map."""
+
+    def share(self, x: Arrays) -> Arrays:
+        return density_at(wall_of_box(), x)
+
+
+def test_steps_between_walls_in_float64() -> None:
+    """Water thrown into a corner of a tank, 40 steps, beside tests/mps_oracle.py with images in the walls. Seeds 2 to 5
+    are all within 1e-4 spacings."""
+    rng = np.random.default_rng(2)
+    wall = wall_of_box()
+    n, dt = (6, 5, 5), 5e-4 * SPACING / 0.02
+    x = (SPACING * (cases.lattice(n) + 0.5)).astype(np.float32)
+    u = rng.uniform(-0.5, 0.2, x.shape).astype(np.float32)
+    fluid = Fluid(SPACING, 22.0, dt, (0.0, 0.0, -9.8))
+    kind, number = np.full(len(x), C.FLUID, np.uint8), np.arange(len(x), dtype=np.uint32)
+    grid = Grid.over(np.full(3, -SPACING), np.full(3, 1 + SPACING), fluid.reach)
+    store = ParticleStore(wall.backend, "compact", grid, x, u, kind, number)
+    stepper = Stepper(store, fluid, wall)
+    low, high = np.zeros(3), np.ones(3)
+    water = Tank(
+        x.astype(float), u.astype(float), np.zeros(len(x), bool), low, high, SPACING, 22.0, dt, np.array(fluid.gravity)
+    )
+    water.share = lambda points: density_at(wall, points)
+    for _ in range(40):
+        stepper.step()
+        water.step()
+    place, velocity = store.by_number(store.position, store.velocity)
+    assert np.abs(place - x).max() > SPACING / 4
+    np.testing.assert_allclose(place, water.x, rtol=0, atol=1e-3 * SPACING)
+    np.testing.assert_allclose(velocity, water.u, rtol=0, atol=1e-2)
 
 
 @cache
