@@ -20,7 +20,10 @@ DENSITY = 1000.0
 """Mass density, in kg/m^3."""
 
 VISCOSITY = 1e-6
-"""Kinematic viscosity, in m^2/s."""
+"""Kinematic viscosity of water, in m^2/s."""
+
+DIFFUSES = 0.5
+"""Maximum share of its velocity that a particle exchanges with its neighbours per time step, for stability."""
 
 COURANT = 0.55
 """Maximum distance sound travels per time step, in spacings."""
@@ -49,21 +52,28 @@ def lattice_sums() -> tuple[float, float]:
 class Fluid:
     """Particle fluid.
 
-    spacing  particle spacing at rest, in metres.
-    sound    artificial speed of sound, in m/s, about ten times the fastest flow.
-    step     time step, in seconds.
-    gravity  (x, y, z), in m/s^2.
+    spacing    particle spacing at rest, in metres.
+    sound      artificial speed of sound, in m/s, about ten times the fastest flow.
+    step       time step, in seconds.
+    gravity    (x, y, z), in m/s^2.
+    viscosity  kinematic, in m^2/s.
     """
 
     spacing: float
     sound: float
     step: float
     gravity: tuple[float, float, float]
+    viscosity: float = VISCOSITY
 
     @property
     def reach(self) -> float:
         """Radius of influence, in metres."""
         return REACH * self.spacing
+
+    @property
+    def most_viscous(self) -> float:
+        """Maximum stable viscosity, in m^2/s."""
+        return DIFFUSES * lattice_sums()[1] * self.spacing**2 / (2 * DIMENSIONS * self.step)
 
     def group(self, backend: Backend) -> Group:
         """Constants as a kernel argument."""
@@ -75,7 +85,7 @@ class Fluid:
             least_sq=(COINCIDENT * self.spacing) ** 2,
             contact_sq=(CONTACT * self.spacing) ** 2,
             bounce=(1 + RESTITUTION) / 2,
-            viscous=2 * DIMENSIONS * VISCOSITY / (density * spread * self.spacing**2),
+            viscous=2 * DIMENSIONS * self.viscosity / (density * spread * self.spacing**2),
             slope=DIMENSIONS / (DENSITY * density),
             stiffness=self.sound**2 * DENSITY / density,
             density=density,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sdfcli.apps.flow import cases
 from sdfcli.apps.flow.cases import Start
-from sdfcli.apps.flow.fluid import COURANT, DENSITY, Fluid
+from sdfcli.apps.flow.fluid import COURANT, DENSITY, VISCOSITY, Fluid
 from sdfcli.apps.flow.layout import ROOM, WIDER_FOR_FALLS, Grid, ParticleStore, check_layout
 from sdfcli.apps.flow.step import Stepper
 from sdfcli.apps.flow.wall import CLEARANCE, FieldWall
@@ -104,6 +104,7 @@ class FlowOptions:
         gravity: (x, y, z), in m/s^2.
         step: time step, in seconds; by default sound travels 0.55 spacings per step, at ten times the speed after
             a fall from the box's top to the domain's ground. Divided so that frames have integer step counts.
+        viscosity: kinematic, in m^2/s; by default water's, below what the particles' own noise amounts to.
         layout: `compact`, `bucket` or `index`: particle order in memory.
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
         threads: CPU thread count; default: all CPUs available to the process.
@@ -114,6 +115,7 @@ class FlowOptions:
     frames: int = 100
     gravity: tuple[float, float, float] = GRAVITY
     step: float | None = None
+    viscosity: float = VISCOSITY
     layout: str = "compact"
     device: str = "auto"
     threads: int | None = None
@@ -127,6 +129,7 @@ class FlowKeywords(TypedDict, total=False):
     frames: int
     gravity: tuple[float, float, float]
     step: float | None
+    viscosity: float
     layout: str
     device: str
     threads: int | None
@@ -272,7 +275,8 @@ def prepare(source: Field | str | PathLike[str], fill: tuple[float, ...], spacin
     height = _height(box, low, high, gravity) if fall else float((box[1] - box[0]).max())
     sound = MACH * math.sqrt((fall or 1.0) * height)
     per_frame = _steps_per_frame(options, COURANT * spacing / sound)
-    fluid = Fluid(spacing, sound, time / frames / per_frame, gravity)
+    fluid = Fluid(spacing, sound, time / frames / per_frame, gravity, options.viscosity)
+    _check_viscosity(fluid)
     return Flow(field, cases.fill(box, low, high, spacing), fluid, per_frame, options)
 
 
@@ -320,6 +324,15 @@ def _steps_per_frame(options: FlowOptions, longest: float) -> int:
     return max(math.ceil(steps * (1 - 1e-12)), 1)
 
 
+def _check_viscosity(fluid: Fluid) -> None:
+    """Raises UsageError for a negative viscosity, or one too large for the time step."""
+    if not 0 <= fluid.viscosity <= fluid.most_viscous:
+        raise UsageError(
+            f"--viscosity {fluid.viscosity:g}: use 0 to {fluid.most_viscous:.3g} m2/s, which time steps of "
+            f"{fluid.step:.3g} s allow"
+        )
+
+
 def prepare_dam_break(options: FlowOptions, scale: int = 1) -> Flow:
     """The paper's case: a dam break between wall particles, without a field. scale: refinement factor."""
     time, frames, step = options.time, options.frames, DAM_STEP / scale
@@ -327,7 +340,9 @@ def prepare_dam_break(options: FlowOptions, scale: int = 1) -> Flow:
     per_frame = round(steps) if 0 < steps < MOST_STEPS else 0
     if per_frame < 1 or not math.isclose(per_frame * frames * step, time, rel_tol=1e-9):
         raise UsageError(f"--time {time:g}: use a multiple of --frames times {step:g} s, the case's time step")
-    return Flow(None, cases.dam_break(scale), dam_break_fluid(scale), per_frame, options)
+    fluid = replace(dam_break_fluid(scale), viscosity=options.viscosity)
+    _check_viscosity(fluid)
+    return Flow(None, cases.dam_break(scale), fluid, per_frame, options)
 
 
 def dam_break_fluid(scale: int) -> Fluid:

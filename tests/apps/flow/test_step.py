@@ -120,6 +120,50 @@ def test_a_particle_meets_a_wall() -> None:
     assert found.place[0].tolist() == (start.x - start.low).astype(np.float32)[0].tolist()
 
 
+@EACH_LAYOUT
+def test_viscosity_of_a_parabola(layout: str) -> None:
+    """In u = z^2 along x it accelerates water by 2 nu, wherever all neighbours are there."""
+    n, nu = 9, 0.05
+    x = block(n, n, n)
+    u = np.zeros_like(x)
+    u[:, 0] = x[:, 2] ** 2
+    flow = flow_of(water(x, u, gravity=(0, 0, 0)), 1, layout)
+    flow.fluid = replace(flow.fluid, viscosity=nu, sound=1e-3)  # no pressure
+    found = flow.after(replace(flow.first(), velocity=u.astype(np.float32)))
+    inner = ((x > 2.5 * SPACING) & (x < (n - 3.5) * SPACING)).all(axis=1)
+    assert inner.sum() == 27
+    np.testing.assert_allclose((found.velocity - u)[inner], [[2 * nu * STEP, 0, 0]] * 27, rtol=0, atol=2e-7)
+
+
+def test_viscosity_in_float64() -> None:
+    rng = np.random.default_rng(7)
+    x = block(5, 5, 5)
+    start = water(x, rng.uniform(-0.3, 0.3, x.shape), np.arange(125) < 25)
+    start.viscosity = 0.05
+    flow = flow_of(start, 40)
+    flow.fluid = replace(flow.fluid, viscosity=0.05)
+    found = flow.after(replace(flow.first(), velocity=start.u.astype(np.float32)))
+    for _ in range(40):
+        start.step()
+    np.testing.assert_allclose(found.position, start.x, rtol=0, atol=1e-3 * SPACING)
+    np.testing.assert_allclose(found.velocity, start.u, rtol=0, atol=1e-3)
+
+
+def test_the_largest_viscosity_is_stable() -> None:
+    """A random start slows down at it, and grows at four times as much."""
+    rng = np.random.default_rng(8)
+    x = block(6, 6, 6)
+    start = water(x, rng.uniform(-0.1, 0.1, x.shape), gravity=(0, 0, 0))
+    flow = flow_of(start, 5)
+    speeds = []
+    for factor in (1, 4):
+        flow.fluid = replace(flow_of(start, 5).fluid, sound=1e-3, viscosity=factor * flow.fluid.most_viscous)
+        found = flow.after(replace(flow.first(), velocity=start.u.astype(np.float32)))
+        speeds.append(float(np.abs(found.velocity).max()))
+    assert speeds[0] < 0.05
+    assert speeds[1] > 0.2
+
+
 def test_constants_of_the_paper() -> None:
     density, spread = lattice_sums()
     assert density == pytest.approx(14.418575, abs=1e-6)

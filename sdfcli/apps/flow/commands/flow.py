@@ -31,6 +31,9 @@ MOST_FRAMES = 999_999
 
 CASE = "dam-break"
 
+VISCOSITY = 1e-6
+"""Default kinematic viscosity, in m^2/s."""
+
 FieldFile = Annotated[
     Path | None,
     typer.Argument(
@@ -75,6 +78,9 @@ Step = Annotated[
         metavar="SECONDS", help="Time step, in seconds; the longest stable one by default.", show_default=False
     ),
 ]
+Viscosity = Annotated[
+    float, typer.Option("--viscosity", metavar="V", help="Kinematic viscosity, in m2/s; water's is 1e-6.")
+]
 Case = Annotated[
     str | None,
     typer.Option("--case", **options.words(CASE), help="The paper's case, without a field.", show_default=False),
@@ -111,6 +117,7 @@ class Flowed(Line, shared="output bytes seconds device kept"):
         "minimum distance of water from the field's wall over all states, in metres; null without a field",
     ]
     particle_spacing: Annotated[float, "particle spacing, in metres"]
+    viscosity: Annotated[float, "kinematic viscosity, in m2/s"]
     energies: Annotated[list[float], size(2), "the water's kinetic plus potential energy at start and end, in joules"]
     flow_seconds: Annotated[float, "time of the last state, in seconds"]
     time_step: Annotated[float, "time step, in seconds"]
@@ -139,6 +146,7 @@ def flow(
     frames: Frames = FRAMES,
     gravity: Gravity = None,
     step: Step = None,
+    viscosity: Viscosity = VISCOSITY,
     case: Case = None,
     layout: Layout = "compact",
     pictures: Pictures = None,
@@ -172,7 +180,7 @@ def flow(
         from sdfcli.apps.flow.run import GRAVITY, FlowOptions
 
         time = time if time is not None else TIME if case is None else DAM_TIME
-        chosen = FlowOptions(inside, time, frames, pull or GRAVITY, step, layout, device, threads)
+        chosen = FlowOptions(inside, time, frames, pull or GRAVITY, step, viscosity, layout, device, threads)
         field, run = ready(file, box, spacing, chosen)
         with parts_folder(output, resume, force) as folder:
             try:
@@ -331,6 +339,7 @@ class Shown:
                     too_fast=last.fast,
                     clearance=self.clearance,
                     particle_spacing=run.fluid.spacing,
+                    viscosity=run.fluid.viscosity,
                     energies=[self.first.energy, last.energy],
                     flow_seconds=last.time,
                     time_step=run.fluid.step,
