@@ -12,7 +12,7 @@ import numpy as np
 from sdfcli.apps.flow import tomioka
 from sdfcli.apps.flow.cases import Start, dam_break
 from sdfcli.apps.flow.fluid import Fluid
-from sdfcli.apps.flow.layout import LISTED, Grid, ParticleStore, check_layout
+from sdfcli.apps.flow.layout import LISTED, WIDER, Grid, ParticleStore, check_layout
 from sdfcli.apps.flow.run import dam_break_fluid
 from sdfcli.apps.flow.step import STEPS, Stepper
 from sdfcli.backend import Backend
@@ -27,6 +27,9 @@ LAYOUTS = ("index", "bucket", "compact", "compact, lists")
 
 BLOCKS = (64, 128, 256, 512)
 """GPU block sizes in threads, from the paper."""
+
+WIDEST = 4.0
+"""Maximum bucket edge, in radii of influence."""
 
 SHORT = 100
 """Time steps on a CPU; a GPU runs the paper's 2,000."""
@@ -48,6 +51,7 @@ class Row:
     order      in ORDERS.
     layout     in LAYOUTS.
     block      threads per block; None on a CPU.
+    bucket     bucket edge, in radii of influence.
     seconds    for 2,000 steps, from the median run; includes (viii), as in the paper.
     stages     milliseconds per step by stage (step.py: STEPS), from a separate run.
     paper      the paper's seconds.
@@ -57,6 +61,7 @@ class Row:
     order: str
     layout: str
     block: int | None
+    bucket: float
     seconds: float
     stages: dict[str, float]
     paper: float | None
@@ -111,11 +116,18 @@ def measure(
     backend: Backend,
     scales: Sequence[float] = (1,),
     blocks: Sequence[int | None] = (None,),
+    buckets: Sequence[float] = (WIDER,),
     steps: int = tomioka.STEPS,
     repeat: int = 1,
     progress: Callable[[str], None] | None = None,
 ) -> Iterator[Row]:
-    """All layouts in interleaved runs, for each scale, numbering and block size."""
+    """All layouts in interleaved runs, for each scale, numbering, block size and bucket edge.
+
+    Raises UsageError for impossible scales and bucket edges.
+    """
+    for edge in buckets:
+        if not 1 <= edge <= WIDEST:
+            raise UsageError(f"--buckets {edge:g}: use 1 to {WIDEST:g} radii of influence")
     for scale in scales:
         times = finer(scale)
         start, fluid = dam_break(times), dam_break_fluid(times)
@@ -126,7 +138,8 @@ def measure(
             for block in blocks:
                 if progress:
                     progress(f"{len(number):,} particles, {order}" + (f", blocks of {block}" if block else ""))
-                yield from _in_turns(backend, start, fluid, number, order, block, steps, repeat)
+                for edge in buckets:
+                    yield from _in_turns(backend, start, fluid, number, order, block, edge, steps, repeat)
 
 
 def _in_turns(
@@ -136,6 +149,7 @@ def _in_turns(
     number: np.typing.NDArray[np.uint32],
     order: str,
     block: int | None,
+    edge: float,
     steps: int,
     repeat: int,
 ) -> Iterator[Row]:
@@ -144,20 +158,20 @@ def _in_turns(
     with backend.blocks_of(block or 128):
         for _ in range(repeat):
             for layout in LAYOUTS:
-                stepper = _stepper(backend, start, fluid, number, layout)
+                stepper = _stepper(backend, start, fluid, number, layout, edge)
                 seconds[layout].append(_run(stepper, steps)["steps"] / steps)
         for layout in LAYOUTS:
             own = Stages()
             some = min(steps, SHORT)
-            _run(_stepper(backend, start, fluid, number, layout, own), some)
+            _run(_stepper(backend, start, fluid, number, layout, edge, own), some)
             found = own.seconds()
             stages[layout] = {name: 1e3 * found[name] / (some + WARM) for name in STEPS if name in found}
     for layout in LAYOUTS:
         paper = None
-        if len(number) == tomioka.PARTICLES and order == "lattice":
+        if len(number) == tomioka.PARTICLES and edge == WIDER and order == "lattice":
             paper = tomioka.SECONDS.get(block or 0, {}).get(layout)
         whole = tomioka.STEPS * median(seconds[layout])
-        yield Row(len(number), order, layout, block, whole, stages[layout], paper)
+        yield Row(len(number), order, layout, block, edge, whole, stages[layout], paper)
 
 
 def _stepper(
@@ -166,12 +180,13 @@ def _stepper(
     fluid: Fluid,
     number: np.typing.NDArray[np.uint32],
     layout: str,
+    edge: float = WIDER,
     stages: Stages | None = None,
 ) -> Stepper:
     """Stepper for the case with renumbered particles."""
     along = np.argsort(number)
     place = (start.position - start.low).astype(np.float32)[along]
-    grid = Grid.over(np.zeros(3), start.high - start.low, fluid.reach)
+    grid = Grid.over(np.zeros(3), start.high - start.low, fluid.reach, edge)
     sorted_number = np.arange(len(number), dtype=np.uint32)
     name, _, lists = layout.partition(", ")
     rest, kind = np.zeros_like(place), start.kind[along]

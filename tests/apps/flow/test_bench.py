@@ -48,6 +48,24 @@ def test_all_layouts_end_in_the_same_state(backend: Backend) -> None:
         assert len(ends) == 1
 
 
+def test_buckets_a_reach_wide(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Less to look at, and no time of the paper's beside it: it does not say how it covers motion."""
+    monkeypatch.setattr(bench, "WARM", 1)
+    monkeypatch.setattr(bench, "ORDERS", ("lattice",))
+    block = None if backend.name == "cpu" else 128
+    rows = list(bench.measure(backend, blocks=(block,), buckets=(1.0, 1.1), steps=1))
+    assert [(row.bucket, row.layout) for row in rows] == [
+        (edge, layout) for edge in (1.0, 1.1) for layout in bench.LAYOUTS
+    ]
+    assert {row.paper for row in rows if row.bucket == 1.0} == {None}
+
+
+@pytest.mark.parametrize("edge", [0.99, 4.01, float("nan")])
+def test_wrong_buckets(backend: Backend, edge: float) -> None:
+    with pytest.raises(UsageError, match="use 1 to 4 radii"):
+        list(bench.measure(backend, buckets=(1.1, edge)))
+
+
 def test_particles_by_scale() -> None:
     assert bench.finer(1) == 1
     for scale in (3, 10, 100):

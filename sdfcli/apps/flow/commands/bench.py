@@ -23,6 +23,13 @@ Block = Annotated[
     str | None,
     typer.Option(metavar="N[,N...]", help="Threads per GPU block: multiples of 32 up to 1024.", show_default=False),
 ]
+Buckets = Annotated[
+    str,
+    typer.Option(
+        metavar="X[,X...]",
+        help="Bucket edges, in radii of influence; 1, the paper's, may miss neighbours that approach within a step.",
+    ),
+]
 Steps = Annotated[
     int | None, typer.Option(help="Time steps; 2,000 on a GPU, 100 on the CPU by default.", show_default=False)
 ]
@@ -35,14 +42,16 @@ class LayoutsTimed(Line, title="bench flow", shared="device"):
     rows: Annotated[
         list[Any],
         items("sdfcli.apps.flow.bench:Row"),
-        "one per layout: `particles`, `order` (`lattice`, `shuffled`), `layout`, `block` (null on a CPU), `seconds` "
-        "(for 2,000 steps), `stages` (milliseconds per step, by name), `paper` (seconds in the paper, or null)",
+        "one per layout: `particles`, `order` (`lattice`, `shuffled`), `layout`, `block` (null on a CPU), `bucket` "
+        "(edge, in radii of influence), `seconds` (for 2,000 steps), `stages` (ms per step, by name), `paper` "
+        "(seconds in the paper, or null)",
     ]
 
 
 def bench_flow(
     scale: Scale = "1",
     block: Block = None,
+    buckets: Buckets = "1.1",
     steps: Steps = None,
     repeat: Runs = 1,
     device: options.Device = "auto",
@@ -66,7 +75,8 @@ def bench_flow(
         raise UsageError(f"--steps {count}: use 1 or more")
     with progress("bench flow", quiet or json) as update:
         given = [None] if on_cpu else blocks or BLOCKS
-        rows = list(measure(backend, numbers(scale, "--scale"), given, count, repeat, update))
+        edges = numbers(buckets, "--buckets")
+        rows = list(measure(backend, numbers(scale, "--scale"), given, edges, count, repeat, update))
     if json:
         print_json(LayoutsTimed(device=backend.name, steps=count, rows=rows))
     if json or quiet:
@@ -92,16 +102,17 @@ def _block_sizes(text: str) -> list[int]:
 def _print_layouts(backend: Backend, rows: Sequence[Row], steps: int) -> None:
     from sdfcli.apps.flow.tomioka import GPU, STEPS
 
-    index = {(row.particles, row.order, row.block): row for row in rows if row.layout == "index"}
+    index = {(row.particles, row.order, row.block, row.bucket): row for row in rows if row.layout == "index"}
     lines = []
     for row in rows:
-        beside = index[row.particles, row.order, row.block]
+        beside = index[row.particles, row.order, row.block, row.bucket]
         paper = row.paper is not None and beside.paper is not None
         lines.append(
             (
                 f"{row.particles:,}",
                 row.order,
                 f"{row.block or '-'}",
+                f"{row.bucket:g}",
                 row.layout,
                 f"{row.seconds:.3f}",
                 f"{beside.seconds / row.seconds:.2f}",
@@ -111,7 +122,7 @@ def _print_layouts(backend: Backend, rows: Sequence[Row], steps: int) -> None:
         )
     measured = "" if steps == STEPS else f", from {steps}"
     title = f"{STEPS:,} steps of a dam break{measured}, {backend.name}; the paper's: {GPU}"
-    header = ("particles", "numbered", "block", "layout", "s", "x index", "paper's s", "x index")
+    header = ("particles", "numbered", "block", "bucket", "layout", "s", "x index", "paper's s", "x index")
     print_table(title, lines, header)
 
 
@@ -124,9 +135,11 @@ def _print_stages(rows: Sequence[Row]) -> None:
         whole = sum(row.stages.values())
         cells = [f"{row.stages[name]:.3f}" for name in names]
         share = f"{100 * row.stages['sort'] / whole:.0f} %"
-        lines.append((f"{row.particles:,}", row.order, f"{row.block or '-'}", row.layout, *cells, share))
+        lines.append(
+            (f"{row.particles:,}", row.order, f"{row.block or '-'}", f"{row.bucket:g}", row.layout, *cells, share)
+        )
     steps = (STEPS[name] for name in names)
-    header = ("particles", "numbered", "block", "layout", *steps, "(i) of all")
+    header = ("particles", "numbered", "block", "bucket", "layout", *steps, "(i) of all")
     print_table("Milliseconds a step", lines, header, apart=True)
 
 
