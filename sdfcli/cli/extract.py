@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +23,7 @@ from sdfcli.cli.fields import (
     single,
 )
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress, say
-from sdfcli.cli.records import Count, Json, Line, keyed, one_of, size
+from sdfcli.cli.records import Amount, Count, Json, Line, keyed, one_of, size
 from sdfcli.cli.wording import length_text
 from sdfcli.errors import OutOfMemoryError, UsageError
 
@@ -89,6 +90,13 @@ class Extracted(Line, title="extract", shared="input output bytes seconds device
     deviation_from: Annotated[
         str | None, one_of("field", "mesh"), "`mesh` with `--mesh`, by exact distances; else `field`, by its values"
     ] = None
+    stages: Annotated[
+        Json,
+        keyed(float, "source flags flag_scan cases count_scan polygons copy"),
+        "the extraction's seconds on the devices' clocks, summed over devices: the input, cells with the surface, their "
+        "scan, their cases, the scan of vertices and triangles, these, and the copy to the host",
+    ]
+    scan_share: Annotated[Amount, "share of the two scans in the five stages between input and copy"]
 
 
 class ExtractedFrame(Extracted, title="extract --frames", shared="frame time"):
@@ -131,98 +139,124 @@ def extract(
     for each in targets:
         check_target(each, force, *files)
 
+    run = Extraction(cells, iso, distances, mesh, frame, time, chosen, device, threads, force, json, quiet)
+
     def write(file: Path, target: Path, place: str | None) -> None:
-        written = targets if chosen is not None else [target]
-        look = (cells, iso, distances, mesh, frame, time, chosen, device, threads)
-        _extract(file, written, target, place, *look, force, json, quiet)
+        run.write(file, target, [target] if chosen is None else targets, place)
 
     for_each(files, outputs, write, json)
 
 
-def _extract(
-    file: Path,
-    targets: list[Path],
-    target: Path,
-    place: str | None,
-    cells: int | None,
-    iso: float,
-    distances: list[float] | float | None,
-    mesh: Path | None,
-    frame: int | None,
-    time: float | None,
-    chosen: FrameRange | None,
-    device: str,
-    threads: int | None,
-    force: bool,
-    json: bool,
-    quiet: bool,
-) -> None:
-    """Extracts a file's surface, or those of chosen frames. targets: files to write; target: their name in the report;
-    place: as for `for_each`."""
-    from sdfcli.backend import select_backends
+@dataclass(frozen=True)
+class Extraction:
+    """Options for all files of a command. chosen: a sequence's frames; None for fields and volumes."""
 
-    notes: dict[str, str] = {}
-    written, start = 0, clock.perf_counter()
-    with progress(str(file), quiet or json) as update:
-        backends, times = None, [start]
-        for each, (facts, opened) in zip(targets, _opened(file, frame, time, chosen, update), strict=True):
-            backends = backends or select_backends(device, threads)
-            cells = _cells(backends[0], opened, cells, iso, notes)
-            diagonal = getattr(opened, "info", {}).get("mesh", {}).get("diagonal")
+    cells: int | None
+    iso: float
+    spacing: list[float] | float | None
+    mesh: Path | None
+    frame: int | None
+    time: float | None
+    chosen: FrameRange | None
+    device: str
+    threads: int | None
+    force: bool
+    json: bool
+    quiet: bool
+
+    def write(self, file: Path, target: Path, targets: list[Path], place: str | None) -> None:
+        """Extracts a file's surface, or those of its chosen frames. target: name in the report; targets: files to
+        write; place: as for `for_each`."""
+        notes: dict[str, str] = {}
+        start = clock.perf_counter()
+        with progress(str(file), self.quiet or self.json) as update:
+            reports, diagonal = self._reports(file, targets, notes, update)
+        if not self.quiet:
+            for note in notes.values():
+                say(f"note: {note if place is None else f'{file}: {note}'}")
+        if self.json or self.quiet:
+            return
+        report, written = reports[-1], sum(each.bytes for each in reports)
+        if self.chosen is not None:
+            rows = [
+                ("frames", f"{len(self.chosen):,}, surfaces at {self.iso:g}"),
+                ("time", f"{clock.perf_counter() - start:.2f} s on {report.device}"),
+            ]
+            print_table(str(file), [*rows, ("file", f"{target}, {human_bytes(written)}")])
+        elif place is not None:
+            shape = f"{report.triangles:,} triangles, {human_bytes(written)}"
+            say(f"{place} {file}: {target}, {shape}, {report.seconds['total']:.2f} s")
+        else:
+            _print_report(report, diagonal)
+
+    def _reports(
+        self, file: Path, targets: list[Path], notes: dict[str, str], update: Callable[[str], None]
+    ) -> tuple[list[Extracted], float | None]:
+        """Writes the surfaces; returns their reports, printed with --json, and the mesh's diagonal, if known."""
+        from sdfcli.backend import select_backends
+        from sdfcli.extract.marching_cubes import scan_share
+
+        backends: list[Backend] = []
+        reports: list[Extracted] = []
+        cells, times = self.cells, [clock.perf_counter()]
+        for target, (facts, opened) in zip(targets, self._opened(file, update), strict=True):
+            backends = backends or select_backends(self.device, self.threads)
+            cells = _cells(backends[0], opened, cells, self.iso, notes)
             times.append(clock.perf_counter())
-            if chosen is None:
+            if self.chosen is None:
                 update("extracting")
-            grid, surface = _surface(opened, backends, iso, cells, distances)
+            stages: dict[str, float] = {}
+            grid, surface = self._surface(opened, backends, cells, stages)
             times.append(clock.perf_counter())
-            measured = _deviation(surface, opened, iso, mesh, backends[0], notes)
+            measured = _deviation(surface, opened, self.iso, self.mesh, backends[0], notes)
             times.append(clock.perf_counter())
-            _write(each, force, surface, grid, notes)
+            _write(target, self.force, surface, grid, notes)
             times.append(clock.perf_counter())
-            names = ",".join(backend.name for backend in backends)
-            report = (Extracted if chosen is None else ExtractedFrame)(
+            report = (Extracted if self.chosen is None else ExtractedFrame)(
                 input=str(file),
-                output=str(each),
-                iso=iso,
+                output=str(target),
+                iso=self.iso,
                 cells=[int(n) for n in (reversed(grid.cells) if grid.reversed else grid.cells)],
                 vertices=len(surface.vertices),
                 triangles=len(surface.faces),
                 closed=not surface.cut,
-                device=names,
+                device=",".join(backend.name for backend in backends),
                 seconds=_seconds(times),
-                bytes=each.stat().st_size,
+                bytes=target.stat().st_size,
                 **facts,
                 **measured,
+                stages={name: round(part, 6) for name, part in stages.items()},
+                scan_share=round(scan_share(stages), 4),
             )
-            written, times = written + report.bytes, times[-1:]
-            if json:
+            times = times[-1:]
+            reports.append(report)
+            if self.json:
                 print_json(report)
-    if not quiet:
-        for note in notes.values():
-            say(f"note: {note if place is None else f'{file}: {note}'}")
-    if chosen is not None and not (json or quiet):
-        rows = [
-            ("frames", f"{len(chosen):,}, surfaces at {iso:g}"),
-            ("time", f"{clock.perf_counter() - start:.2f} s on {names}"),
-        ]
-        print_table(str(file), [*rows, ("file", f"{target}, {human_bytes(written)}")])
-    elif place is not None and not (json or quiet):
-        shape = f"{report.triangles:,} triangles, {human_bytes(written)}"
-        say(f"{place} {file}: {target}, {shape}, {report.seconds['total']:.2f} s")
-    elif not (json or quiet):
-        _print_report(report, diagonal)
+        return reports, getattr(opened, "info", {}).get("mesh", {}).get("diagonal")
 
+    def _opened(self, file: Path, update: Callable[[str], None]) -> Iterator[tuple[dict[str, Any], Any]]:
+        """Yields fields, or a volume, each with report entries."""
+        from sdfcli.extract.isosurface import open_source
 
-def _opened(
-    file: Path, frame: int | None, time: float | None, chosen: FrameRange | None, update: Callable[[str], None]
-) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Yields fields, or a volume, each with report entries."""
-    from sdfcli.extract.isosurface import open_source
+        if self.chosen is not None:
+            for number, field in self.chosen.fields(update, "extracting"):
+                yield {"frame": number, "time": self.chosen.time(number)}, field
+        elif self.frame is None and self.time is None:
+            yield {}, open_source(file)
+        else:
+            yield {}, open_field(file, self.frame, self.time)
 
-    if chosen is None:
-        yield {}, open_source(file) if frame is None and time is None else open_field(file, frame, time)
-        return
-    for number, field in chosen.fields(update, "extracting"):
-        yield {"frame": number, "time": chosen.time(number)}, field
+    def _surface(
+        self, opened: Any, backends: list[Backend], cells: int | None, stages: dict[str, float]
+    ) -> tuple[Grid, Surface]:
+        from sdfcli.extract.isosurface import make_source
+        from sdfcli.extract.marching_cubes import extract
+
+        try:
+            source = make_source(opened, backends[0], self.iso, cells, self.spacing)
+            return source.grid, extract(source, backends, seconds=stages)
+        except MemoryError as error:
+            raise OutOfMemoryError(f"out of memory: {error}; try a smaller --cells") from error
 
 
 def _cells(backend: Backend, opened: Any, cells: int | None, iso: float, notes: dict[str, str]) -> int | None:
@@ -266,19 +300,6 @@ def _deviation(
         notes["holes"] = f"the surface closes the mesh's holes, and {there}"
     found = deviation(surface, opened, iso, index)
     return {"deviation": {"max": found.largest, "rms": found.rms}, "deviation_from": found.reference}
-
-
-def _surface(
-    opened: Any, backends: list[Backend], iso: float, cells: int | None, spacing: list[float] | float | None
-) -> tuple[Grid, Surface]:
-    from sdfcli.extract.isosurface import make_source
-    from sdfcli.extract.marching_cubes import extract
-
-    try:
-        source = make_source(opened, backends[0], iso, cells, spacing)
-        return source.grid, extract(source, backends)
-    except MemoryError as error:
-        raise OutOfMemoryError(f"out of memory: {error}; try a smaller --cells") from error
 
 
 def _write(path: Path, force: bool, surface: Surface, grid: Grid, notes: dict[str, str]) -> None:

@@ -141,6 +141,11 @@ BUILT_IN = _by_name(
             "Time the exclusive scan on one, two and four devices, compared with its paper's figures.",
         ),
         Entry(
+            "bench surface",
+            "sdfcli.apps.bench.commands.surface:bench_surface",
+            "Time marching cubes by stage on volumes of metaballs, with the scans' share.",
+        ),
+        Entry(
             "bench sequence",
             "sdfcli.apps.bench.commands.sequence:bench_sequence",
             "Measure moving meshes' frames per second, by four build methods.",

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sdfcli.backend import Array, Backend
+from sdfcli.backend.timing import Stages
 from sdfcli.errors import InputError, OutOfMemoryError
 from sdfcli.extract.scan import Counts, at_once, check_total, split
 from sdfcli.extract.sources import BRICK, WORDS, Source
@@ -26,6 +28,14 @@ PART = 1 << 19
 
 MOST_VERTICES = (1 << 31) - 1
 """Maximum vertex count in mesh files."""
+
+STAGES = ("source", "flags", "flag_scan", "cases", "count_scan", "polygons", "copy")
+"""Stages of an extraction. The five in the middle are the method; the other two get its input and return its output."""
+
+
+def scan_share(seconds: dict[str, float]) -> float:
+    """The two scans' share of the method's five stages, from seconds by STAGES."""
+    return (seconds["flag_scan"] + seconds["count_scan"]) / sum(seconds[name] for name in STAGES[1:-1])
 
 
 @functools.cache
@@ -59,11 +69,12 @@ def extract(
     weights: Sequence[float] | None = None,
     part: int = PART,
     to_host: bool = True,
+    seconds: dict[str, float] | None = None,
 ) -> Surface:
     """Extracts a source's level set; values below the level are inside. The mesh does not depend on devices or parts.
 
     weights: relative device speeds; default: equal. part: bricks per part. to_host: False leaves the mesh on the
-    device, for one device only.
+    device, for one device only. seconds: receives seconds by STAGES, on the devices' clocks, summed over parts.
 
     Raises InputError without a surface, or if values next to it are not finite; OutOfMemoryError for more than
     MOST_VERTICES vertices.
@@ -74,7 +85,7 @@ def extract(
     for first, last in split(len(source), [1.0] * count, source.granularity):
         shares = split(last - first, weights or [1.0] * len(backends), source.granularity)
         parts = [
-            Part(backend, source, first + start, first + end)
+            Part(backend, source, first + start, first + end, seconds is not None)
             for backend, (start, end) in zip(backends, shares, strict=True)
             if end > start
         ]
@@ -86,6 +97,9 @@ def extract(
             raise OutOfMemoryError(f"more than {MOST_VERTICES} vertices; use a smaller --cells")
         pieces += at_once(lambda piece: piece.mesh(to_host), parts)
         cut = cut or any(piece.cut for piece in parts)
+        if seconds is not None:
+            for name in STAGES:
+                seconds[name] = seconds.get(name, 0.0) + sum(piece.seconds[name] for piece in parts)
     if made == 0:
         raise source.nothing_there()
     join = np.concatenate if to_host else backends[0].xp.concatenate
@@ -96,9 +110,20 @@ def extract(
 class Part:
     """Consecutive bricks on one device. Their cells are counted, then, given earlier parts' counts, meshed."""
 
-    def __init__(self, backend: Backend, source: Source, first: int, last: int) -> None:
+    def __init__(self, backend: Backend, source: Source, first: int, last: int, timed: bool = False) -> None:
         self.backend, self.source, self.first, self.last = backend, source, first, last
         self.base = 0
+        self._stages = Stages() if timed else None
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds by STAGES, of a timed part."""
+        assert self._stages
+        with self.backend.active():
+            return dict.fromkeys(STAGES, 0.0) | self._stages.seconds()
+
+    def _stage(self, name: str) -> AbstractContextManager[None]:
+        return nullcontext() if self._stages is None else self._stages(name, self.backend)
 
     def count(self) -> None:
         """Scans flags, for active cells, then these cells' counts, for vertex and triangle offsets."""
@@ -109,56 +134,65 @@ class Part:
         backend, source = self.backend, self.source
         xp, grid, run = backend.xp, source.grid, backend.run
         touching = source.after(self.last)
-        there = source.part(backend, self.first, source.after(touching))
-        count = len(there.brick)
-        words = WORDS * (touching - self.first)
-        self.there, self.cells = there, backend.from_host(grid.cells, np.uint32)
-        self.table = _table_on(backend)
+        words, own_words = WORDS * (touching - self.first), WORDS * (self.last - self.first)
+        with self._stage("source"):
+            there = source.part(backend, self.first, source.after(touching))
+            self.there, self.cells = there, backend.from_host(grid.cells, np.uint32)
+            self.table = _table_on(backend)
 
-        self.neighbour = xp.empty((count, 8), np.uint32)
-        run("sdf_brick_neighbours", count, brick=there.brick, cells=self.cells, neighbour=self.neighbour)
-        inside = xp.empty(WORDS * count, np.uint64)
-        bricks = backend.group("Bricks", brick=there.brick, neighbour=self.neighbour, cells=self.cells)
-        which: dict[str, Any] = {"cells": self.cells}
-        if there.side is not None:
-            which = {"bricks": bricks, "side": there.side}
-        run(f"sdf_{there.name}_inside", len(inside), iso=source.level, inside=inside, **which, **there.values)
+        with self._stage("flags"):
+            count = len(there.brick)
+            self.neighbour = xp.empty((count, 8), np.uint32)
+            run("sdf_brick_neighbours", count, brick=there.brick, cells=self.cells, neighbour=self.neighbour)
+            inside = xp.empty(WORDS * count, np.uint64)
+            bricks = backend.group("Bricks", brick=there.brick, neighbour=self.neighbour, cells=self.cells)
+            which: dict[str, Any] = {"cells": self.cells}
+            if there.side is not None:
+                which = {"bricks": bricks, "side": there.side}
+            run(f"sdf_{there.name}_inside", len(inside), iso=source.level, inside=inside, **which, **there.values)
 
-        self.active = xp.empty(words, np.uint64)
-        flags = Counts(backend, words)
-        ask: dict[str, Any] = {"bricks": bricks, "inside": inside, "active": self.active}
-        run("sdf_cell_flags", words, count=flags.values, **ask)
-        found = flags.scan(most=BRICK * BRICK)
+            self.active = xp.empty(words, np.uint64)
+            flags = Counts(backend, words)
+            ask: dict[str, Any] = {"bricks": bricks, "inside": inside, "active": self.active}
+            run("sdf_cell_flags", words, count=flags.values, **ask)
 
-        self.first_cell = flags.sums
-        self.cell, self.cases = xp.empty(found, np.uint32), xp.empty(found, np.uint8)
-        self.vertices, self.triangles = Counts(backend, found), Counts(backend, found)
-        self.marks = xp.zeros(2, np.uint32)
-        run(
-            "sdf_cell_cases",
-            words,
-            first=self.first_cell,
-            table=self.table,
-            cell=self.cell,
-            cases=self.cases,
-            vertices=self.vertices.values,
-            triangles=self.triangles.values,
-            marks=self.marks,
-            **ask,
-        )
-        for counts, most in ((self.vertices, 3), (self.triangles, MOST_TRIANGLES)):
-            check_total(counts, 0, most)
-            counts.start()
+        with self._stage("flag_scan"):
+            check_total(flags, 0, BRICK * BRICK)
+            flags.start()
         # Reading one number back from a device costs as much as a small kernel.
-        own = found if self.last == touching else int(self.first_cell[WORDS * (self.last - self.first)])
-        ends = xp.concatenate([self.vertices.sums[own : own + 1], self.triangles.sums[own : own + 1]])
+        self.first_cell = flags.sums
+        ends = backend.copy_async(flags.sums[own_words :: max(1, words - own_words)])()
+        own, found = int(ends[0]), int(ends[-1])
+
+        with self._stage("cases"):
+            self.cell, self.cases = xp.empty(found, np.uint32), xp.empty(found, np.uint8)
+            self.vertices, self.triangles = Counts(backend, found), Counts(backend, found)
+            self.marks = xp.zeros(2, np.uint32)
+            run(
+                "sdf_cell_cases",
+                words,
+                first=self.first_cell,
+                table=self.table,
+                cell=self.cell,
+                cases=self.cases,
+                vertices=self.vertices.values,
+                triangles=self.triangles.values,
+                marks=self.marks,
+                **ask,
+            )
+        with self._stage("count_scan"):
+            for counts, most in ((self.vertices, 3), (self.triangles, MOST_TRIANGLES)):
+                check_total(counts, 0, most)
+                counts.start()
         self.own_cells = own
-        self.own_vertices, self.own_triangles = map(int, backend.to_host(ends))
+        totals = [backend.copy_async(counts.sums[own : own + 1]) for counts in (self.vertices, self.triangles)]
+        self.own_vertices, self.own_triangles = (int(total()[0]) for total in totals)
 
     def mesh(self, to_host: bool) -> tuple[Array, Array]:
         """Vertices and faces for the part's own bricks; vertex indices start at `base`."""
         with self.backend.active():
-            vertices, faces = self._mesh()
+            with self._stage("polygons"):
+                vertices, faces = self._mesh()
             cut, broken = self.backend.to_host(self.marks)
             if broken:
                 raise InputError("values beside the surface are not finite")
@@ -166,7 +200,8 @@ class Part:
             del self.active, self.first_cell, self.cell, self.cases, self.vertices, self.triangles, self.neighbour
             if not to_host:
                 return vertices, faces
-            return self.backend.to_host(vertices), self.backend.to_host(faces)
+            with self._stage("copy"):
+                return self.backend.to_host(vertices), self.backend.to_host(faces)
 
     def _mesh(self) -> tuple[Array, Array]:
         backend, grid = self.backend, self.source.grid

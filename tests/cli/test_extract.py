@@ -89,6 +89,17 @@ def test_far_coordinates_are_kept_in_double(tmp_path: Path) -> None:
     assert "single precision" in result.stderr
 
 
+def test_stages(folder: Path, tmp_path: Path) -> None:
+    """They lie within the extraction's seconds, as parts of one device's work."""
+    told = report(folder / "ball.npy", "-o", tmp_path / "mesh.ply")
+    stages = told["stages"]
+    *method, copy = list(stages.values())[1:]
+    assert min(method) > 0
+    assert sum(method) + stages["source"] + copy <= told["seconds"]["extract"]
+    scans = stages["flag_scan"] + stages["count_scan"]
+    assert told["scan_share"] == pytest.approx(scans / sum(method), abs=0.02)
+
+
 def test_default_name_and_replacing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert report(folder / "ball.h5", "--cells", 20)["output"] == "ball_iso.ply"

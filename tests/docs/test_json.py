@@ -68,6 +68,7 @@ EXAMPLES = {
     "bench --coherence": "bench TORUS --repeat 1 --depth 2 --device cpu --coherence",
     "bench --seeds knn": "bench TORUS --repeat 1 --depth 2 --device cpu --seeds knn",
     "bench scan": "bench scan --device cpu --repeat 1",
+    "bench surface": "bench surface --device cpu --repeat 1 --nodes 16",
     "bench sequence": "bench sequence TORUS --frames 2 --device cpu",
     "bench flood": "bench flood TORUS --depth 4 --repeat 1 --device cpu",
     "bench knn": "bench knn TORUS --repeat 1 --device cpu",

@@ -94,6 +94,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "sign/weighted_normals.h"
 #include "surface/balls.h"
 #include "surface/marching_cubes.h"
+#include "surface/metaballs.h"
 #include "surface/render.h"
 #include "trees/order.h"
 #include "trees/packed.h"

@@ -137,6 +137,7 @@ def bench(
     Sub-commands, with options of their own (sdfcli bench scan --help):
     `flood`: jump flooding's orders of passes, by grid size and by seed count.
     `scan`: the exclusive scan on one, two and four devices.
+    `surface`: marching cubes by stage on volumes of metaballs, with the scans' share.
     `sequence`: moving meshes' frames per second, by four build methods.
     `knn`: nearest neighbours by the shifted sort, compared with its paper's figures and exact results.
     `scale`: whole builds of a mesh's copies and subdivisions, and their growth.
