@@ -93,8 +93,8 @@ class Extracted(Line, title="extract", shared="input output bytes seconds device
     stages: Annotated[
         Json,
         keyed(float, "source flags flag_scan cases count_scan polygons copy"),
-        "the extraction's seconds on the devices' clocks, summed over devices: the input, cells with the surface, their "
-        "scan, their cases, the scan of vertices and triangles, these, and the copy to the host",
+        "the extraction's seconds on the devices' clocks, summed over devices: the input, cells with the surface, "
+        "their scan, their cases, the scan of vertices and triangles, these, and the copy to the host",
     ]
     scan_share: Annotated[Amount, "share of the two scans in the five stages between input and copy"]
 

@@ -77,9 +77,11 @@ def render(
         typer.Option(**options.words("y", "z"), help="Up axis of the mesh; the front is +z (y up) or -y (z up)."),
     ] = "y",
     iso: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            help="Iso value, a distance; 0 by default, or a thin skin if the field has no signs.",
+            metavar="D[,D...]",
+            help="Iso value, a distance; 0 by default, or a thin skin if the field has no signs. Of several, all but "
+            "the smallest are translucent.",
             show_default=False,
         ),
     ] = None,
@@ -130,7 +132,7 @@ def render(
     check_choice(frame, time, frames)
     files = fields_of(named)
     width, height = parse_size(size)
-    look: dict[str, Any] = {"width": width, "height": height, "view": view, "up": up, "iso": iso}
+    look: dict[str, Any] = {"width": width, "height": height, "view": view, "up": up, "iso": parse_iso(iso)}
     look |= {"device": device, "threads": threads}
     draw = partial(draw_opaque, transparent=transparent)
     guest = Guest(mesh, at, margin, device, threads, scale=scale, units=units)
@@ -232,6 +234,14 @@ class Guest:
         from sdfcli.query.contacts import contacts
 
         return contacts(field, self._tree, eye(4), margin=self._margin).manifold
+
+
+def parse_iso(iso: str | None) -> list[float] | None:
+    """Parses comma-separated levels. Raises UsageError for anything else."""
+    try:
+        return None if iso is None else [float(word) for word in iso.split(",")]
+    except ValueError:
+        raise UsageError(f"--iso {iso}: use a distance, or several with commas between") from None
 
 
 def parse_size(size: str) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,17 @@ def shown_level(field: Field, iso: float | None, skin: float | None = None) -> f
     if not math.isfinite(iso) or abs(iso) > float(np.finfo(np.float32).max):
         raise UsageError(f"--iso {iso}: use a finite number")
     return iso
+
+
+def shown_levels(field: Field, iso: float | Sequence[float] | None, skin: float | None = None) -> list[float]:
+    """The levels to show, from the innermost on: `shown_level` of each.
+
+    Raises UsageError for a level that is not finite, or none.
+    """
+    several = iso if isinstance(iso, Sequence) else [iso]
+    if not several:
+        raise UsageError("--iso: name at least one level")
+    return sorted({shown_level(field, each, skin) for each in several})
 
 
 def box_of(backend: Backend, field: Field) -> npt.NDArray[np.float64]:

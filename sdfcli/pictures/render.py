@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 
@@ -19,7 +19,7 @@ from sdfcli.field.stated_error import StatedError, is_unsigned
 from sdfcli.field.store import as_field
 from sdfcli.mesh.load import MeshSource
 from sdfcli.mesh.mesh import Domain
-from sdfcli.pictures.level import shown_level, skin_of
+from sdfcli.pictures.level import shown_levels, skin_of
 from sdfcli.pictures.posed import Company, Contact, PosedMesh, company_of, posed_mesh
 
 Floats = npt.NDArray[np.float64]
@@ -54,6 +54,11 @@ THIN = 0.75
 MOST_LOST = 1e-3
 """Share of the surface's leaves that a picture may lack."""
 
+VEIL, EDGE = 0.25, 0.9
+"""Opacity of all levels but the innermost, in a picture of several, where they face the eye and at their outline."""
+TINTS = np.array([[0.2, 0.6, 1.5], [0.3, 1.1, 0.35], [1.3, 0.45, 1.0], [1.25, 0.95, 0.15]])
+"""Factors for these levels' colours, in linear light, from the inner ones on; repeated for more."""
+
 ALONE = Company()
 
 REACH = 0.1
@@ -86,6 +91,10 @@ class Shot:
     skin: float
 
 
+Scene = tuple[Camera, float, int, int, Company, bool]
+"""Arguments of `draw` from the camera on."""
+
+
 def render(
     source: Field | str | PathLike[str],
     *,
@@ -93,7 +102,7 @@ def render(
     height: int = 600,
     view: str | tuple[float, float] = DEFAULT_VIEW,
     up: str = "y",
-    iso: float | None = None,
+    iso: float | Sequence[float] | None = None,
     mesh: MeshSource | PosedMesh | None = None,
     pose: npt.ArrayLike | None = None,
     contacts: Contact | None = None,
@@ -115,6 +124,8 @@ def render(
             "30,20" or (30, 20); azimuth 0 is the front, 90 the right side.
         up: the mesh's up axis: `y` (the front faces +z) or `z` (the front faces -y).
         iso: the level, a distance in the mesh's units. None: 0, or for an unsigned field twice its stated error.
+            Several levels are drawn in one picture, each in a colour; all but the smallest are translucent, and show
+            their nearest layer.
         mesh: a second surface to draw: a path, a `trimesh.Trimesh`, a (vertices, faces) pair, a Mesh or, for repeated
             calls or another unit than the field's, a PosedMesh. Its part inside is red and shines through the field's
             surface.
@@ -138,7 +149,9 @@ def render(
     check_size(width, height)
     axes = view_axes(view, up)
     source = as_field(source)
-    level = shown_level(source, iso, shot.skin if shot else None)
+    levels = shown_levels(source, iso, shot.skin if shot else None)
+    if len(levels) > 1 and mesh is not None:
+        raise UsageError("--mesh: not with several --iso")
     posed = posed_mesh(mesh, pose)
     if posed is not None:
         posed._check_units(source)
@@ -146,28 +159,82 @@ def render(
     backend = select_backend(device, threads)
     try:
         with backend.active():
-            try:
-                leaves = leaves_at(backend, source, level)
-            except InputError:
-                if shot is None:
-                    raise
-                leaves = np.empty((0, 4))
-            shot = shot or shot_at(leaves, axes, width, height, level, corners)
+            leaves = []
+            for level in levels:
+                try:
+                    leaves.append(leaves_at(backend, source, level))
+                except InputError:
+                    if shot is None:
+                        raise
+                    leaves.append(np.empty((0, 4)))
+            shot = shot or shot_at(leaves[-1], axes, width, height, levels[-1], corners)
             company = company_of(backend, source.domain, posed, contacts, shot.camera.frame[0])
-            scene = shot.camera, shot.reach, width, height, company
-            hit = backend.xp.empty((height, width), np.uint8)
-            picture = draw(backend, source, level, *scene, transparent, hit)
-            if depth := lost_depth(leaves, shot.camera, backend.to_host(hit)):
-                warnings.warn(
-                    "parts of the surface are thinner than a pixel, and drawn thicker; use a larger --size",
-                    DrawingNote,
-                    stacklevel=2,
-                )
-                level += THIN * shot.camera.pixel_size * depth * source.domain.length
-                picture = draw(backend, source, level, *scene, transparent)
+            picture: npt.NDArray[np.uint8] | None = None
+            for number, level in enumerate(levels):
+                veiled = number > 0
+                scene = shot.camera, shot.reach, width, height, company, transparent or veiled
+                layer = _whole(backend, source, level, leaves[number], scene)
+                if picture is None:
+                    picture = layer
+                else:
+                    veil = _veil(backend, source, level, shot, width, height)
+                    picture = _veiled(picture, layer, veil, TINTS[(number - 1) % len(TINTS)])
+            assert picture is not None
             return picture
     except MemoryError as error:
         raise OutOfMemoryError(f"out of memory: {error}; try a smaller --size") from error
+
+
+def _whole(backend: Backend, field: Field, level: float, leaves: Floats, scene: Scene) -> npt.NDArray[np.uint8]:
+    """A level's picture, without losses where it is thin. leaves: (n, 4), at the level.
+    Warns DrawingNote where another level is drawn."""
+    camera, _, width, height, *_ = scene
+    hit = backend.xp.empty((height, width), np.uint8)
+    picture = draw(backend, field, level, *scene, hit=hit)
+    if depth := lost_depth(leaves, camera, backend.to_host(hit)):
+        warnings.warn(
+            "parts of the surface are thinner than a pixel, and drawn thicker; use a larger --size",
+            DrawingNote,
+            stacklevel=3,
+        )
+        level += THIN * camera.pixel_size * depth * field.domain.length
+        picture = draw(backend, field, level, *scene)
+    return picture
+
+
+def _veil(backend: Backend, field: Field, level: float, shot: Shot, width: int, height: int) -> Floats:
+    """A translucent level's opacity (h, w, 1), by the angle between surface and ray."""
+    normal, pixel = backend.xp.empty((height, width, 3)), backend.xp.empty((height, width, 3), np.uint8)
+    trace(backend, field, level, shot.camera, shot.reach, pixel, normal=normal)
+    _, right, up, forward = shot.camera.frame
+    size = shot.camera.pixel_size
+    x = size * (np.arange(width) + 0.5 - 0.5 * width)[None, :, None]
+    y = size * (np.arange(height) + 0.5 - 0.5 * height)[:, None, None]
+    way = forward + x * right - y * up
+    facing = np.abs(_dot(backend.to_host(normal), way)) / np.sqrt(_dot(way, way))
+    return np.asarray(VEIL + (EDGE - VEIL) * (1 - facing) ** 2)
+
+
+def _dot(one: Floats, other: Floats) -> Floats:
+    """Scalar products (..., 1) of vectors (..., 3), summed in order."""
+    return np.asarray(one[..., :1] * other[..., :1] + one[..., 1:2] * other[..., 1:2] + one[..., 2:] * other[..., 2:])
+
+
+def _veiled(
+    behind: npt.NDArray[np.uint8], layer: npt.NDArray[np.uint8], veil: Floats, tint: Floats
+) -> npt.NDArray[np.uint8]:
+    """A picture (h, w, 3 or 4) behind a layer (h, w, 4) of an opacity (h, w, 1), in another colour."""
+    part = veil * layer[..., 3:] / 255.0
+    below = behind[..., 3:] / 255.0 * (1 - part) if behind.shape[2] == 4 else 1 - part
+    whole = part + below
+    light = part * tint * (layer[..., :3] / 255.0) ** 2 + below * (behind[..., :3] / 255.0) ** 2
+    covered = _stored(light / np.where(whole > 0, whole, 1.0))
+    return covered if behind.shape[2] == 3 else np.dstack((covered, (255.0 * whole + 0.5).astype(np.uint8)))
+
+
+def _stored(light: Floats) -> npt.NDArray[np.uint8]:
+    """Linear light as bytes, as `store_rgb` in kernels/surface/shade.h."""
+    return np.asarray((255.0 * np.sqrt(np.minimum(light, 1.0)) + 0.5).astype(np.uint8))
 
 
 def shot_of(
@@ -177,7 +244,7 @@ def shot_of(
     height: int = 600,
     view: str | tuple[float, float] = DEFAULT_VIEW,
     up: str = "y",
-    iso: float | None = None,
+    iso: float | Sequence[float] | None = None,
     mesh: MeshSource | PosedMesh | None = None,
     pose: npt.ArrayLike | None = None,
     device: str = "auto",
@@ -209,7 +276,7 @@ def shot_of(
             posed._check_units(field)
         skin, corners = max(skin, skin_of(field)), corners_of(posed, field.domain)
         try:
-            outer.append(outermost(leaves_at(backend, field, shown_level(field, iso)), axes, width, height))
+            outer.append(outermost(leaves_at(backend, field, shown_levels(field, iso)[-1]), axes, width, height))
         except InputError as error:
             missing = error
     if not outer:

@@ -21,7 +21,7 @@ from sdfcli.backend.cpu import CpuBackend
 from sdfcli.errors import DrawingNote, InputError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.pictures.level import leaves_at, shown_level, skin_of
-from sdfcli.pictures.render import Camera, aim, draw, lost_depth, shot_of, view_axes
+from sdfcli.pictures.render import EDGE, TINTS, VEIL, Camera, aim, draw, lost_depth, shot_of, view_axes
 
 backend = backends.backend
 
@@ -391,6 +391,59 @@ def test_what_is_beside_the_surface_is_opaque(ball: Field) -> None:
         drawn = np.abs(opaque.astype(int) - opaque[:, :1]).max(axis=2) > 3
         assert (share[drawn] > 0).all()
         assert drawn.sum() <= (share > 0).sum() < 1.05 * drawn.sum()
+
+
+# ---- Several levels ----
+
+
+def test_levels_of_a_ball(ball: Field) -> None:
+    """Three spheres around one centre: their opacities follow from angles alone, their colours from each by itself."""
+    size, levels = 80, [0.0, 0.1, -0.3]
+    options: dict[str, Any] = {"width": size, "height": size, "view": "front", "device": "cpu"}
+    shot = shot_of([ball], iso=levels, **options)
+    eye, way = rays(shot.camera, size)
+    centre, radius = ball_in_unit(ball)
+    expected = sdfcli.render(ball, iso=-0.3, shot=shot, **options) / 255.0
+    sharp = np.ones((size, size), bool)
+    for level, tint in zip([0.0, 0.1], TINTS, strict=False):
+        layer = sdfcli.render(ball, iso=level, shot=shot, transparent=True, **options) / 255.0
+        past = np.linalg.norm(np.cross(centre - eye, way), axis=-1) / (radius * (1 + level))
+        veil = VEIL + (EDGE - VEIL) * (1 - np.sqrt(1 - np.minimum(past, 1) ** 2)) ** 2
+        part = (veil * layer[..., 3])[..., None]
+        expected = np.sqrt(np.minimum((1 - part) * expected**2 + part * tint * layer[..., :3] ** 2, 1))
+        sharp &= np.abs(past - 1) > 0.06
+    picture = sdfcli.render(ball, iso=levels, **options)
+    assert sharp.sum() > 0.7 * size**2
+    assert np.abs(255 * expected - picture)[sharp].max() < 4
+    assert np.array_equal(picture, sdfcli.render(ball, iso=sorted(levels), shot=shot, **options))
+    assert np.array_equal(sdfcli.render(ball, iso=[0.0], **options), sdfcli.render(ball, **options))
+
+
+def test_levels_over_the_background(ball: Field) -> None:
+    options: dict[str, Any] = {"width": 60, "height": 60, "device": "cpu", "iso": [-0.4, 0.0]}
+    opaque = sdfcli.render(ball, **options)
+    clear = sdfcli.render(ball, transparent=True, **options)
+    behind = np.broadcast_to(opaque[:, :1].astype(float), opaque.shape)  # the ball does not reach the border
+    share = clear[..., 3:] / 255
+    assert ((share > 0.2) & (share < 0.9)).sum() > 1000
+    mixed = np.sqrt(share * clear[..., :3].astype(float) ** 2 + (1 - share) * behind**2)
+    assert np.abs(mixed - opaque).max() < 8
+    assert not clear[0].any()
+
+
+def test_bits_of_levels(backend: Backend, ball: Field) -> None:
+    size: dict[str, Any] = {"width": 50, "height": 50, "iso": [-0.2, 0.0, 0.1]}
+    other = sdfcli.render(ball, device=backend.name, **size)
+    assert np.array_equal(sdfcli.render(ball, device="cpu", threads=1, **size), other)
+
+
+def test_levels_that_cannot_be_drawn(ball: Field) -> None:
+    with pytest.raises(UsageError, match="at least one"):
+        sdfcli.render(ball, iso=[], device="cpu")
+    with pytest.raises(InputError, match="no surface at 50"):
+        sdfcli.render(ball, iso=[0.0, 50.0], device="cpu")
+    with pytest.raises(UsageError, match="--mesh"):
+        sdfcli.render(ball, iso=[0.0, 0.1], mesh=shapes.cube(), device="cpu")
 
 
 # ---- Pictures of several fields ----

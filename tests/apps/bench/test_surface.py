@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import backends
-from sdfcli.apps.bench.surface import BALLS, LEVEL, RADIUS, measure_surface, metaball_volume
+from sdfcli.apps.bench.surface import BALLS, LEVEL, measure_surface, metaball_volume
 from sdfcli.backend import Backend
 from sdfcli.cli.app import app
 from sdfcli.extract.marching_cubes import STAGES, extract
