@@ -20,11 +20,15 @@ from surfaces import check_closed
 backend = backends.backend
 
 
-def all_balls(centre: Any, radius: float, spacing: float, nodes: tuple[int, int, int]) -> Any:
-    at = spacing * np.stack(np.indices(nodes), axis=-1)
+def balls_at(at: Any, centre: Any, radius: float) -> Any:
+    """Density (..., n) by ball."""
     r = np.linalg.norm(at[..., None, :] - centre, axis=-1) / radius
-    each = np.select([r <= 1 / 3, r < 1], [1 - 3 * r**2, 1.5 * (1 - r) ** 2], 0.0)
-    return -each.sum(axis=-1)
+    return np.select([r <= 1 / 3, r < 1], [1 - 3 * r**2, 1.5 * (1 - r) ** 2], 0.0)
+
+
+def all_balls(centre: Any, radius: float, spacing: float, nodes: tuple[int, int, int], least: float) -> Any:
+    weight = np.maximum(1, least / balls_at(centre, centre, radius).sum(axis=-1))
+    return -(weight * balls_at(spacing * np.stack(np.indices(nodes), axis=-1), centre, radius)).sum(axis=-1)
 
 
 @settings(max_examples=40, deadline=None)
@@ -34,16 +38,18 @@ def all_balls(centre: Any, radius: float, spacing: float, nodes: tuple[int, int,
     balls=st.integers(0, 30),
     radius=st.floats(0.3, 20),
     scale=st.sampled_from([1e-3, 1.0, 70.0]),
+    least=st.sampled_from([0.0, 0.5, 3.0]),
 )
 def test_all_balls(
-    backend: Backend, seed: int, nodes: tuple[int, int, int], balls: int, radius: float, scale: float
+    backend: Backend, seed: int, nodes: tuple[int, int, int], balls: int, radius: float, scale: float, least: float
 ) -> None:
     rng = np.random.default_rng(seed)
     centre = scale * rng.uniform(0, np.array(nodes) - 1, (balls, 3))
     if balls > 3:
         centre[:3] = scale * np.array([(0, 0, 0), np.array(nodes) - 1, np.array(nodes) // 2])  # borders, and a node
-    found = backend.to_host(density(backend, centre, scale * radius, scale, nodes))
-    assert np.allclose(found, all_balls(centre, scale * radius, scale, nodes), rtol=0, atol=1e-5 * max(1, balls))
+    found = backend.to_host(density(backend, centre, scale * radius, scale, nodes, least))
+    expected = all_balls(centre, scale * radius, scale, nodes, least)
+    assert np.allclose(found, expected, rtol=0, atol=1e-5 * max(1, least) * max(1, balls))
 
 
 def test_bands_and_order(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +62,7 @@ def test_bands_and_order(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.gpu
 def test_same_bits(cpu: Backend, gpu: Backend) -> None:
     centre = np.random.default_rng(4).uniform(0, 9, (500, 3))
-    one, other = (device.to_host(density(device, centre, 1.3, 0.2, (45, 46, 47))) for device in (cpu, gpu))
+    one, other = (device.to_host(density(device, centre, 1.3, 0.2, (45, 46, 47), 2.0)) for device in (cpu, gpu))
     assert one.tobytes() == other.tobytes()
 
 

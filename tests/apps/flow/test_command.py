@@ -432,6 +432,34 @@ def test_pictures_that_cannot_be_written(folder: Path) -> None:
     assert new(folder) == ["p"]
 
 
+# ---- Surfaces ----
+
+
+def test_surfaces(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = *BALL, *SHORT, "-o", "a.vtkhdf", "--surface", "s/water_%02d.ply"
+    code, output, errors = flow(*words, "--json")
+    assert code == 0, errors
+    assert json.loads(output)["surfaces"] == "s/water_%02d.ply"
+    paths = [Path("s", f"water_{index:02d}.ply") for index in range(5)]
+    assert sorted(Path("s").iterdir()) == paths
+    for path in paths:
+        mesh = trimesh.load_mesh(path)
+        assert mesh.is_watertight
+        assert mesh.volume == pytest.approx(json.loads(output)["water"] * 0.15**3, rel=0.1)
+    whole = [path.read_bytes() for path in paths]
+    os.unlink(paths[1])
+    code, _, errors = flow(*words[:-4], "-o", "b.vtkhdf", *words[-2:])
+    assert (code, errors.startswith("sdfcli: s/water_00.ply: exists; use --force")) == (2, True)
+    code, _, errors = flow(*words[:-4], "-o", "b.vtkhdf", *words[-2:], "--resume")
+    assert code == 0, errors
+    paths[3].write_text("mine")
+    code, _, errors = flow(*words[:-4], "-o", "c.vtkhdf", *words[-2:], "--resume")
+    assert (code, errors.splitlines()[-1].startswith("sdfcli: s/water_03.ply: exists; use --force")) == (2, True)
+    assert paths[3].read_text() == "mine"
+    assert flow(*words[:-4], "-o", "d.vtkhdf", *words[-2:], "--force")[0] == 0
+    assert [path.read_bytes() for path in paths] == whole
+
+
 # ---- What is refused ----
 
 
@@ -484,6 +512,9 @@ def test_pictures_that_cannot_be_written(folder: Path) -> None:
         ("ball.h5 FILL --spacing 0.2 -o whole.vtkhdf --force", 2, "that is a link"),
         ("ball.h5 FILL --spacing 0.2 --pictures ball.h5/p", 2, "ball.h5: cannot be used: that is not a folder"),
         ("ball.h5 FILL --spacing 0.2 --pictures ball.h5", 2, "ball.h5: cannot be used: that is not a folder"),
+        ("ball.h5 FILL --spacing 0.2 --surface a_%d.off", 2, "a_%d.off: use a name that ends in .ply, .obj"),
+        ("ball.h5 FILL --spacing 0.2 --surface a.ply", 2, "a.ply: use a name with a placeholder"),
+        ("ball.h5 FILL --spacing 0.2 --surface ball.h5/a_%d.ply", 2, "ball.h5: cannot be used: that is not a folder"),
         ("ball.h5 FILL --spacing 0.2 --threads 0", 2, "--threads 0: use 1 or more"),
         ("ball.h5 FILL --spacing 0.2 --device gpu", 2, "--device gpu: use auto, cpu, cuda or cuda:N"),
     ],

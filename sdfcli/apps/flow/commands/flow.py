@@ -99,6 +99,16 @@ Pictures = Annotated[
         show_default=False,
     ),
 ]
+SurfaceFiles = Annotated[
+    Path | None,
+    typer.Option(
+        "--surface",
+        metavar="FILE",
+        help="The water's surface per state, as a mesh: .ply, .obj, .stl or .glb, with a placeholder for the frame "
+        "number, as in water_%04d.ply.",
+        show_default=False,
+    ),
+]
 
 
 class Flowed(Line, shared="output bytes seconds device kept"):
@@ -124,6 +134,7 @@ class Flowed(Line, shared="output bytes seconds device kept"):
     time_steps: Annotated[Count, "time steps computed"]
     steps_per_second: Annotated[float, "computed time steps per second"]
     pictures: Annotated[str | None, "picture folder; with `--pictures`"] = None
+    surfaces: Annotated[str | None, "the surfaces' files, as given; with `--surface`"] = None
 
 
 class FieldFlowed(Flowed, title="flow", shared="input"):
@@ -150,6 +161,7 @@ def flow(
     case: Case = None,
     layout: Layout = "compact",
     pictures: Pictures = None,
+    surface: SurfaceFiles = None,
     resume: options.Resume = False,
     device: options.Device = "auto",
     threads: options.Threads = None,
@@ -174,6 +186,7 @@ def flow(
     check_ending(output, ".vtkhdf")
     inputs = [] if file is None else [file]
     check_target(output, force, *inputs)
+    meshes = None if surface is None else Meshes(surface, frames, inputs, resume, force)
     shown = Shown(output, json, quiet)
     with progress(str(output), quiet or json) as update:
         update("getting ready")
@@ -194,13 +207,13 @@ def flow(
                     album = Album(pictures, frames, inputs, resume, force)
                     album.open(run, states.first, field, inside)
                 with written_whole(output, force) as temporary:
-                    write_particles(temporary, shown.passing(states, run, update, album))
+                    write_particles(temporary, shown.passing(states, run, update, album, meshes))
             except BaseException:
                 kept = kept_frames(output)
                 if kept:
                     say(f"{kept:,} of {frames:,} frames are kept; to go on, repeat the command with --resume")
                 raise
-    shown.end(file, case, run, states.kept, pictures)
+    shown.end(file, case, run, states.kept, pictures, surface)
     if file is not None:
         shown.require()
 
@@ -288,6 +301,36 @@ class Album:
         return self._folder / f"frame_{index:04d}.png"
 
 
+class Meshes:
+    """Numbered files with the water's surface, one per state."""
+
+    def __init__(self, pattern: Path, frames: int, inputs: list[Path], resume: bool, force: bool) -> None:
+        """Raises UsageError, before any work, if a file cannot be written. resume: an interrupted run's files may
+        exist."""
+        from sdfcli.cli.fields import numbered
+        from sdfcli.extract.mesh_file import ENDINGS
+        from sdfcli.runtime.files import check_ending, check_target
+
+        check_ending(pattern, *ENDINGS)
+        self._force, self._resume = force, resume
+        self._paths = numbered(pattern, range(frames + 1))
+        for path in self._paths:
+            check_target(path, force or resume, *inputs)
+
+    def add(self, run: Flow, state: State) -> None:
+        """Writes a state's surface. Raises UsageError if a different one exists."""
+        from sdfcli.apps.flow.surface import CELL, water_surface
+        from sdfcli.extract.mesh_file import write_mesh
+        from sdfcli.runtime.files import refuse_existing, written_whole
+
+        path, surface = self._paths[state.index], water_surface(run, state)
+        old = path.read_bytes() if self._resume and path.exists() else None
+        with written_whole(path, self._force or old is not None) as temporary:
+            write_mesh(temporary, path.suffix.lower(), surface, CELL * run.fluid.spacing)
+            if old is not None and old != temporary.read_bytes():
+                refuse_existing(path, self._force)
+
+
 @dataclass
 class Shown:
     """A flow's progress and final report."""
@@ -302,13 +345,20 @@ class Shown:
     took: float = 0.0
 
     def passing(
-        self, states: KeptStates, run: Flow, update: Callable[[str], None], album: Album | None
+        self,
+        states: KeptStates,
+        run: Flow,
+        update: Callable[[str], None],
+        album: Album | None,
+        meshes: Meshes | None,
     ) -> Iterator[State]:
         """Yields the states as they finish."""
         begun = clock.perf_counter()
         for state in states:
             if album is not None:
                 album.add(state)
+            if meshes is not None:
+                meshes.add(run, state)
             self.first, self.last = self.first or state, state
             if state.clearance is not None:
                 self.clearance = min(state.clearance, math.inf if self.clearance is None else self.clearance)
@@ -316,7 +366,15 @@ class Shown:
             self.took = clock.perf_counter() - begun
             update(pace(state.index - states.kept, run.frames - states.kept, self.took))
 
-    def end(self, file: Path | None, case: str | None, run: Flow, kept: int, pictures: Path | None) -> None:
+    def end(
+        self,
+        file: Path | None,
+        case: str | None,
+        run: Flow,
+        kept: int,
+        pictures: Path | None,
+        surface: Path | None,
+    ) -> None:
         """Prints the report."""
         seconds, written, last = clock.perf_counter() - self.start, self.output.stat().st_size, self.last
         rate = (run.frames - kept) * run.per_frame / self.took
@@ -346,6 +404,7 @@ class Shown:
                     time_steps=last.steps,
                     steps_per_second=round(rate, 1),
                     pictures=None if pictures is None else str(pictures),
+                    surfaces=None if surface is None else str(surface),
                     seconds=took(seconds),
                 )
             )
@@ -366,6 +425,8 @@ class Shown:
             ]
             if pictures is not None:
                 rows.append(("pictures", f"{run.frames + 1:,} in {pictures}"))
+            if surface is not None:
+                rows.append(("surfaces", f"{run.frames + 1:,}, {surface}"))
             print_table(str(file or case), rows)
         if last.fast and not self.quiet:
             say(f"note: water moved so far in a step that it may have missed a neighbour, {last.fast:,} times; --step")
