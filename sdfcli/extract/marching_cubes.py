@@ -8,17 +8,18 @@ bricks, which requires signs in the bricks adjacent to these. Vertex indices the
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend
 from sdfcli.backend.timing import Stages
 from sdfcli.errors import InputError, OutOfMemoryError
-from sdfcli.extract.scan import Counts, at_once, check_total, split
+from sdfcli.extract.scan import Counts, at_once, check_total, split, start_scan
 from sdfcli.extract.sources import BRICK, WORDS, Source
 from sdfcli.extract.tables import MOST_TRIANGLES, triangle_table
 from sdfcli.mesh.arrays import Faces, Floats
@@ -85,34 +86,72 @@ def extract(
     for first, last in split(len(source), [1.0] * count, source.granularity):
         shares = split(last - first, weights or [1.0] * len(backends), source.granularity)
         parts = [
-            Part(backend, source, first + start, first + end, seconds is not None)
+            Part(backend, source, first + start, first + end, len(backends) > 1, seconds is not None)
             for backend, (start, end) in zip(backends, shares, strict=True)
             if end > start
         ]
+        if not parts:
+            continue
         at_once(Part.count, parts)
-        for piece in parts:
-            piece.base = made
-            made += piece.own_vertices
-        if made > MOST_VERTICES:
+        vertices, triangles = _scan_counts(parts, made)
+        if made + vertices > MOST_VERTICES:
             raise OutOfMemoryError(f"more than {MOST_VERTICES} vertices; use a smaller --cells")
-        pieces += at_once(lambda piece: piece.mesh(to_host), parts)
-        cut = cut or any(piece.cut for piece in parts)
+        if len(parts) > 1:  # each is copied to its place: joining them takes as long as the copies
+            whole = np.empty((vertices, 3), np.float64), np.empty((triangles, 3), np.uint32)
+            for each in parts:
+                own_vertices = slice(*(end - made for end in each.vertex_range))
+                each.out = whole[0][own_vertices], whole[1][slice(*each.triangle_range)]
+            at_once(Part.mesh, parts)
+            pieces.append(whole)
+        else:
+            pieces.append(parts[0].mesh(to_host))
+        made += vertices
+        cut = cut or any(each.cut for each in parts)
         if seconds is not None:
             for name in STAGES:
-                seconds[name] = seconds.get(name, 0.0) + sum(piece.seconds[name] for piece in parts)
+                seconds[name] = seconds.get(name, 0.0) + sum(each.seconds[name] for each in parts)
     if made == 0:
         raise source.nothing_there()
     join = np.concatenate if to_host else backends[0].xp.concatenate
-    vertices, faces = pieces[0] if len(pieces) == 1 else (join(arrays) for arrays in zip(*pieces, strict=True))
-    return Surface(vertices, faces, cut)
+    positions, faces = pieces[0] if len(pieces) == 1 else (join(arrays) for arrays in zip(*pieces, strict=True))
+    return Surface(positions, faces, cut)
+
+
+def _scan_counts(parts: Sequence[Part], base: int) -> tuple[int, int]:
+    """Scans the parts' vertex counts, from `base`, and triangle counts; returns both totals. Each part begins with the
+    own cells' total of the parts before."""
+    with ExitStack() as stages:
+        for part in parts:
+            stages.enter_context(part.stage("count_scan"))
+        try:
+            start_scan([part.vertices for part in parts], 3, base)
+            start_scan([part.triangles for part in parts], MOST_TRIANGLES)
+        except OverflowError as error:
+            raise OutOfMemoryError(f"the surface is too large: {error}; use a smaller --cells") from error
+    waiting = [part.read_ranges() for part in parts]
+    for wait in waiting:
+        wait()
+    return parts[-1].vertex_range[1] - base, parts[-1].triangle_range[1]
 
 
 class Part:
-    """Consecutive bricks on one device. Their cells are counted, then, given earlier parts' counts, meshed."""
+    """Consecutive bricks on one device. Their cells are counted; after the scan of all parts' counts, they are meshed.
 
-    def __init__(self, backend: Backend, source: Source, first: int, last: int, timed: bool = False) -> None:
+    vertices, triangles            counts by active cell, also in touching bricks beyond the part's own.
+    vertex_range, triangle_range   numbers of the own ones, first and last + 1, after the scan and `read_ranges`.
+    out                            host arrays that receive vertices and faces; None: new ones.
+    """
+
+    vertices: Counts
+    triangles: Counts
+    vertex_range: tuple[int, int]
+    triangle_range: tuple[int, int]
+    out: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
+
+    def __init__(self, backend: Backend, source: Source, first: int, last: int, summed: bool, timed: bool) -> None:
+        """summed: counts are summed as they are made, for the next part."""
         self.backend, self.source, self.first, self.last = backend, source, first, last
-        self.base = 0
+        self._summed = summed
         self._stages = Stages() if timed else None
 
     @property
@@ -122,11 +161,21 @@ class Part:
         with self.backend.active():
             return dict.fromkeys(STAGES, 0.0) | self._stages.seconds()
 
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """A stage in `seconds`, where the device is not current."""
+        with self.backend.active():
+            stage = self._stage(name)
+            stage.__enter__()
+        yield
+        with self.backend.active():
+            stage.__exit__(None, None, None)
+
     def _stage(self, name: str) -> AbstractContextManager[None]:
         return nullcontext() if self._stages is None else self._stages(name, self.backend)
 
     def count(self) -> None:
-        """Scans flags, for active cells, then these cells' counts, for vertex and triangle offsets."""
+        """Scans flags, for active cells, and counts these cells' vertices and triangles."""
         with self.backend.active():
             self._count()
 
@@ -165,6 +214,7 @@ class Part:
         own, found = int(ends[0]), int(ends[-1])
 
         with self._stage("cases"):
+            self.own_cells = own
             self.cell, self.cases = xp.empty(found, np.uint32), xp.empty(found, np.uint8)
             self.vertices, self.triangles = Counts(backend, found), Counts(backend, found)
             self.marks = xp.zeros(2, np.uint32)
@@ -177,19 +227,26 @@ class Part:
                 cases=self.cases,
                 vertices=self.vertices.values,
                 triangles=self.triangles.values,
+                own=own_words,
+                vertex_sum=self.vertices.count_sum() if self._summed else None,
+                triangle_sum=self.triangles.count_sum() if self._summed else None,
                 marks=self.marks,
                 **ask,
             )
-        with self._stage("count_scan"):
-            for counts, most in ((self.vertices, 3), (self.triangles, MOST_TRIANGLES)):
-                check_total(counts, 0, most)
-                counts.start()
-        self.own_cells = own
-        totals = [backend.copy_async(counts.sums[own : own + 1]) for counts in (self.vertices, self.triangles)]
-        self.own_vertices, self.own_triangles = (int(total()[0]) for total in totals)
 
-    def mesh(self, to_host: bool) -> tuple[Array, Array]:
-        """Vertices and faces for the part's own bricks; vertex indices start at `base`."""
+    def read_ranges(self) -> Callable[[], None]:
+        """Starts reading vertex_range and triangle_range. Returns a function that waits for them."""
+        with self.backend.active():
+            ends = slice(0, self.own_cells + 1, max(1, self.own_cells))
+            numbers = [self.backend.copy_async(counts.sums[ends]) for counts in (self.vertices, self.triangles)]
+
+        def wait() -> None:
+            self.vertex_range, self.triangle_range = ((int(each()[0]), int(each()[-1])) for each in numbers)
+
+        return wait
+
+    def mesh(self, to_host: bool = True) -> tuple[Array, Array]:
+        """Vertices and faces for the part's own bricks."""
         with self.backend.active():
             with self._stage("polygons"):
                 vertices, faces = self._mesh()
@@ -201,12 +258,14 @@ class Part:
             if not to_host:
                 return vertices, faces
             with self._stage("copy"):
-                return self.backend.to_host(vertices), self.backend.to_host(faces)
+                to_vertices, to_faces = self.out or (None, None)
+                return self.backend.to_host(vertices, to_vertices), self.backend.to_host(faces, to_faces)
 
     def _mesh(self) -> tuple[Array, Array]:
         backend, grid = self.backend, self.source.grid
-        position = backend.xp.empty((self.own_vertices, 3), np.float64)
-        faces = backend.xp.empty((self.own_triangles, 3), np.uint32)
+        own_vertices, own_triangles = (last - first for first, last in (self.vertex_range, self.triangle_range))
+        position = backend.xp.empty((own_vertices, 3), np.float64)
+        faces = backend.xp.empty((own_triangles, 3), np.uint32)
         active = backend.group("ActiveCells", cell=self.cell, cases=self.cases, first_vertex=self.vertices.sums)
         out = backend.group(
             "Vertices",
@@ -229,7 +288,6 @@ class Part:
             word=self.active,
             first=self.first_cell,
             table=self.table,
-            base=self.base,
             triangle=faces,
             reversed=grid.reversed,
         )

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, C
 from sdfcli.runtime.threads import executor
 
 CHUNK = 1 << 21
@@ -33,6 +33,8 @@ class Counts:
 
     values  (n,) uint32 or uint64, written by the caller.
     sums    (n + 1,), after the scan: each number's offset, and the total.
+    slots   None; or (k,), zeros in which the producer of the values counts their sum, by entries SCAN_APART apart, so
+            that the values need not be read for it. Values left out overlap with the next part's.
     """
 
     def __init__(self, backend: Backend, n: int, dtype: Any = np.uint32) -> None:
@@ -40,6 +42,12 @@ class Counts:
         self.backend = backend
         self.sums: Array = backend.xp.empty(n + 1, dtype)
         self.sums[:1] = 0
+        self.slots: Array | None = None
+
+    def count_sum(self) -> Array:
+        """Makes `slots`, for the kernel that writes the values."""
+        self.slots = self.backend.xp.zeros(C.SCAN_SLOTS * C.SCAN_APART, self.sums.dtype)
+        return self.slots
 
     def __len__(self) -> int:
         return len(self.sums) - 1
@@ -54,7 +62,13 @@ class Counts:
 
     def total(self) -> int:
         """The numbers' sum, before their scan."""
-        return int(self.values.sum(dtype=np.uint64))
+        return int((self.values if self.slots is None else self.slots).sum(dtype=np.uint64))
+
+    def sum_on_device(self) -> tuple[Array, int]:
+        """The numbers' sum, for `sdf_scan_carry`: entries SCAN_APART apart, and their count."""
+        if self.slots is not None:
+            return self.slots, C.SCAN_SLOTS
+        return self.values.sum(dtype=self.sums.dtype).reshape(1), 1  # by CUB for equal types
 
     def start(self, base: int = 0) -> None:
         """Starts the scan on the device, from `base`."""
@@ -80,23 +94,63 @@ def exclusive_scan(parts: Sequence[Counts], most: int | None = None) -> int:
     """
     if not parts:
         return 0
+    start_scan(parts, most)
+    with parts[-1].backend.active():  # else the copy does not wait for this device
+        return int(parts[-1].sums[-1])
+
+
+def start_scan(parts: Sequence[Counts], most: int | None = None, base: int = 0) -> None:
+    """Starts `exclusive_scan` of one or more parts, from `base`. Where `most` shows that nothing overflows, nothing
+    waits for the host: each device passes the total so far on to the next.
+
+    Raises as `exclusive_scan`.
+    """
     if any(len(part) > LARGEST_PART for part in parts):
         raise ValueError(f"a part has more than {LARGEST_PART} elements: use several")
+    limit = int(np.iinfo(parts[0].sums.dtype).max)
+    if most is not None and base + most * sum(map(len, parts)) <= limit:
+        _start_by_devices(parts, base)
+    else:
+        _start_by_host(parts, most, base)
 
-    # All work is started before the first wait, so that the devices run concurrently.
+
+def _start_by_devices(parts: Sequence[Counts], base: int) -> None:
+    if len(parts) == 1:
+        with parts[0].backend.active():
+            parts[0].start(base)
+        return
+    # All sums are started first, so that the devices run concurrently. The last one's is not needed.
+    sums: list[tuple[Array | None, int]] = []
+    for part in parts[:-1]:
+        with part.backend.active():
+            sums.append(part.sum_on_device())
+    before, home = None, parts[0].backend
+    for part, (own, entries) in zip(parts, [*sums, (None, 0)], strict=True):
+        backend = part.backend
+        with backend.active():
+            if before is not None and home is not backend:
+                before = backend.fetch(before, home)
+            after = backend.xp.empty(1, part.sums.dtype)
+            kernel = "sdf_scan_carry" if part.sums.dtype == np.uint32 else "sdf_scan_carry_wide"
+            ask = {"before": before, "own": own, "after": after, "sums": part.sums}
+            backend.run(kernel, 1, base=base, count=len(part), entries=entries, **ask)
+            part.start()
+        before, home, base = after, backend, 0
+
+
+def _start_by_host(parts: Sequence[Counts], most: int | None, base: int) -> None:
     sums = []
     for part in parts[:-1]:
         with part.backend.active():
             fits = most is not None and len(part) * most <= np.iinfo(part.sums.dtype).max
-            sums.append(part.values.sum(dtype=part.sums.dtype if fits else np.uint64))  # by CUB for equal types
-    bases = [0, *accumulate(map(int, sums))]
+            of = part.values if part.slots is None else part.slots
+            sums.append(of.sum(dtype=part.sums.dtype if fits else np.uint64))
+    bases = [*accumulate(map(int, sums), initial=base)]
     with parts[-1].backend.active():
         check_total(parts[-1], bases[-1], most)
-    for part, base in zip(parts, bases, strict=True):
+    for part, before in zip(parts, bases, strict=True):
         with part.backend.active():
-            part.start(base)
-    with parts[-1].backend.active():  # else the copy does not wait for this device
-        return int(parts[-1].sums[-1])
+            part.start(before)
 
 
 def check_total(part: Counts, before: int, most: int | None) -> None:

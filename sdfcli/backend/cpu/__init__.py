@@ -26,8 +26,11 @@ class CpuBackend(CpuKernels, CpuAlgorithms, CpuDevice, Backend):
     def __reduce__(self) -> tuple[Any, ...]:
         return CpuBackend, (self.threads,)  # each process opens the library
 
-    def to_host(self, array: Array) -> npt.NDArray[Any]:
-        return np.asarray(array)
+    def to_host(self, array: Array, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+        if out is None:
+            return np.asarray(array)
+        out[...] = array
+        return out
 
     def empty_aligned(self, shape: tuple[int, ...], dtype: Any) -> Array:
         size = math.prod(shape) * np.dtype(dtype).itemsize

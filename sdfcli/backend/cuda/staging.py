@@ -44,11 +44,9 @@ class Staging:
                 buffer.copy(array[part].data.ptr, filled.ctypes.data, filled.nbytes, kind, before)
                 stream.wait_event(buffer.copied)
 
-    def download(self, array: Array) -> npt.NDArray[Any]:
-        """The values (n,) of a contiguous device array."""
-        host = np.empty(len(array), array.dtype)
+    def download(self, array: Array, host: npt.NDArray[Any]) -> None:
+        """Copies the values of a contiguous device array (n,) to a host array (n,)."""
         self._fill([(host, array)], self._cuda.get_current_stream().record())
-        return host
 
     def download_async(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
         """Starts copying contiguous device arrays (n,) in a thread that releases each once copied. Returns the copies,

@@ -47,11 +47,13 @@ class CudaTransfers(CudaDevice, Transfers):
             self._staging.upload(host.reshape(-1), copy.reshape(-1))
         return copy
 
-    def to_host(self, array: Array) -> npt.NDArray[Any]:
+    def to_host(self, array: Array, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
         with self.device:  # the copy waits for its work, even if the thread's current device is another
             if isinstance(array, self.xp.ndarray) and array.nbytes > FEW_BYTES and array._c_contiguous:
-                return self._staging.download(array.reshape(-1)).reshape(array.shape)
-            return np.asarray(self.xp.asnumpy(array))
+                host = np.empty(array.shape, array.dtype) if out is None else out
+                self._staging.download(array.reshape(-1), host.reshape(-1))
+                return host
+            return np.asarray(self.xp.asnumpy(array, out=out))
 
     def to_host_async(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
         if sum(array.nbytes for array in arrays) > self.async_bytes:

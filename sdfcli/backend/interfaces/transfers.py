@@ -20,8 +20,8 @@ class Transfers(Device):
     """
 
     @abstractmethod
-    def to_host(self, array: Array) -> npt.NDArray[Any]:
-        """The array as a NumPy array."""
+    def to_host(self, array: Array, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+        """The array as a NumPy array. out: a contiguous array of its shape and dtype, which receives it."""
 
     def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:
         """A contiguous array on the device."""

@@ -1,9 +1,10 @@
-// Prefix sums: by a grid for short arrays; and the second half of a scan in several parts, which adds the preceding
-// parts' total to each element.
+// Prefix sums: by a grid for short arrays; and a scan in several parts, where each part begins with the preceding
+// parts' total, or has it added to each element.
 //
 // INTERFACE
-//   sdf_scan                         in place, by a grid
-//   sdf_scan_add, sdf_scan_add_wide  add a base to 32-bit and to 64-bit elements
+//   sdf_scan                             in place, by a grid
+//   sdf_scan_carry, sdf_scan_carry_wide  the preceding parts' total, 32 and 64 bits, into a part before its scan
+//   sdf_scan_add, sdf_scan_add_wide      add a base to 32-bit and to 64-bit elements
 #ifndef SDFCLI_BASE_SCAN_H
 #define SDFCLI_BASE_SCAN_H
 #include "base/grid.h"
@@ -32,6 +33,44 @@ struct sdf_scan_add_wide_args {
     u64* values;  // [count] in and out
 };
 SDF_KERNEL(sdf_scan_add_wide, PLAIN, i) { add_base(a.values, a.count, a.base, a.n, i); }
+
+// Sets a part's first sum to the preceding parts' total, and adds that to the second, so that its scan begins from
+// there.
+template <class T>
+FN void carry_base(T base, const T* before, const T* own, u32 entries, T* after, u64 count, T* sums) {
+    T sum = 0;
+    for (u32 k = 0; k < entries; k++) sum += own[k * (size_t)SDF_SCAN_APART];
+    if (before) base += *before;
+    sums[0] = base;
+    if (count) sums[1] += base;
+    *after = base + sum;
+}
+struct sdf_scan_carry_args {
+    u32 n;  // 1
+    u64 base;
+    u64 count;
+    u32 entries;
+    const u32* before;  // [1] added to `base`; null: 0
+    const u32* own;     // [summed] every SDF_SCAN_APART-th of `entries`: their sum is the part's
+    u32* after;         // [1] out: total up to the part's end
+    u32* sums;          // [count + 1] in and out: the part's values follow the first
+};
+SDF_KERNEL(sdf_scan_carry, PLAIN, i) {
+    carry_base((u32)a.base, a.before, a.own, a.entries, a.after + i, a.count, a.sums);
+}
+struct sdf_scan_carry_wide_args {
+    u32 n;  // 1
+    u64 base;
+    u64 count;
+    u32 entries;
+    const u64* before;  // [1] as above
+    const u64* own;     // [summed] as above
+    u64* after;         // [1] out
+    u64* sums;          // [count + 1] in and out
+};
+SDF_KERNEL(sdf_scan_carry_wide, PLAIN, i) {
+    carry_base(a.base, a.before, a.own, a.entries, a.after + i, a.count, a.sums);
+}
 
 #ifdef SDF_SHARED
 // Inclusive prefix sums in place. sums: [SDF_SCAN_RUNS] scratch. The caller synchronises afterwards.

@@ -342,6 +342,9 @@ struct sdf_cell_cases_args {
     u8* cases;          // [active] out
     u32* vertices;      // [active] out: owned vertices per cell
     u32* triangles;     // [active] out: triangles per cell
+    u32 own;            // words whose counts are summed, for the next part
+    u32* vertex_sum;    // [slots] in and out: their vertices, see sdf_scan_carry; null: neither is summed
+    u32* triangle_sum;  // [slots] in and out: their triangles
     u32* marks;         // [1] in and out: 1 if the surface meets the grid's boundary
 };
 SDF_KERNEL(sdf_cell_cases, PLAIN, i) {
@@ -349,6 +352,7 @@ SDF_KERNEL(sdf_cell_cases, PLAIN, i) {
     if (!todo) return;
     Corners corner = corner_words(a.bricks, a.inside, i);
     Lattice at = brick_position(a.bricks.brick[i / 8], a.bricks.cells);
+    u32 vertices = 0, triangles = 0;
     for (u32 next = a.first[i]; todo; next++, todo &= todo - 1) {
         u32 bit = 63 - clz(todo & (0 - todo)), cases = 0;
         for (u32 c = 0; c < 8; c++) cases |= (u32)(corner.word[c] >> bit & 1) << c;
@@ -362,15 +366,22 @@ SDF_KERNEL(sdf_cell_cases, PLAIN, i) {
         if (cut) store_relaxed(a.marks, 1u);
         a.cell[next] = 64 * i + bit;
         a.cases[next] = (u8)cases;
+        u32 made = flat ? 0 : a.table[SDF_TABLE_ROW * cases];
         a.vertices[next] = popcount(crossed);
-        a.triangles[next] = flat ? 0 : a.table[SDF_TABLE_ROW * cases];
+        a.triangles[next] = made;
+        vertices += popcount(crossed);
+        triangles += made;
     }
+    if (i >= a.own || !a.vertex_sum) return;
+    u32 slot = i / SDF_WARP % SDF_SCAN_SLOTS * SDF_SCAN_APART;
+    atomic_add(a.vertex_sum + slot, vertices);
+    atomic_add(a.triangle_sum + slot, triangles);
 }
 
 struct ActiveCells {
     const u32* cell;          // [active] 64 x word + bit
     const u8* cases;          // [active]
-    const u32* first_vertex;  // [active + 1]
+    const u32* first_vertex;  // [active + 1] counted from the first part on
 };
 
 struct Vertices {
@@ -395,7 +406,7 @@ FN void place_vertices(const Vertices& a, u32 i, Nodes& nodes) {
     Lattice at = brick_position(a.brick[cell / 512], a.cells);
     u32 node[3] = {at.x + bit % 8, at.y + bit / 8, at.z + cell / 64 % 8};
     double below = (double)nodes(node[0], node[1], node[2]);
-    double* out = a.position + 3 * (size_t)a.active.first_vertex[i];
+    double* out = a.position + 3 * (size_t)(a.active.first_vertex[i] - a.active.first_vertex[0]);
     for (u32 k = 0; k < 3; k++) {
         if (!(crossed >> k & 1)) continue;
         double above = (double)nodes(node[0] + (k == 0), node[1] + (k == 1), node[2] + (k == 2));
@@ -433,20 +444,19 @@ SDF_KERNEL(sdf_volume_vertices, PLAIN, i) {
 struct sdf_cell_triangles_args {
     u32 n;                      // active cells
     ActiveCells active;         // and subsequent cells with shared vertices
-    const u32* first_triangle;  // [n + 1]
+    const u32* first_triangle;  // [n + 1] counted from the first part on
     const u32* neighbour;       // [bricks, 8]
     const u64* word;            // [words] active nodes
     const u32* first;           // [words + 1] index of each word's first active cell
     const u8* table;            // [256, 16]
     u32 reversed;               // 1: reversed orientation
-    u32 base;                   // added to every vertex index
     u32* triangle;              // [triangles, 3] out
 };
 SDF_KERNEL(sdf_cell_triangles, PLAIN, i) {
     const u8* row = a.table + SDF_TABLE_ROW * (u32)a.active.cases[i];
     u32 cell = a.active.cell[i], corners = 3 * (a.first_triangle[i + 1] - a.first_triangle[i]);
     u32 x = cell % 8, y = cell / 8 % 8, z = cell / 64 % 8;
-    u32* out = a.triangle + 3 * (size_t)a.first_triangle[i];
+    u32* out = a.triangle + 3 * (size_t)(a.first_triangle[i] - a.first_triangle[0]);
     for (u32 k = 0; k < corners; k++) {
         u32 edge = row[1 + k], axis = edge / 8;
         u32 px = x + (edge & 1), py = y + (edge >> 1 & 1), pz = z + (edge >> 2 & 1);
@@ -456,7 +466,7 @@ SDF_KERNEL(sdf_cell_triangles, PLAIN, i) {
         u32 owner = a.first[word] + popcount((u32)before) + popcount((u32)(before >> 32));
         u32 vertex = a.active.first_vertex[owner] + popcount(own_crossings(a.active.cases[owner]) & ((1u << axis) - 1));
         u32 place = a.reversed ? k / 3 * 3 + 2 - k % 3 : k;
-        out[place] = a.base + vertex;
+        out[place] = vertex;
     }
 }
 
