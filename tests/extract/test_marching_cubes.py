@@ -17,6 +17,7 @@ import oracle
 import sdfcli
 import shapes
 from sdfcli.backend import Backend
+from sdfcli.backend.cpu import CpuBackend
 from sdfcli.errors import InputError, UsageError
 from sdfcli.extract.marching_cubes import extract
 from sdfcli.extract.sources import FieldSource, VolumeSource
@@ -159,14 +160,15 @@ def wavy(n: int) -> Any:
 def test_parts_and_devices(backend: Backend, part: int, weights: list[float]) -> None:
     rng = np.random.default_rng(5)
     noise = rng.normal(size=(9, 20, 33))
+    devices = [backend, *(CpuBackend(k + 1) if backend.name == "cpu" else backend for k in range(len(weights) - 1))]
     whole = extract(VolumeSource(noise, 0.3), [backend])
-    parts = extract(VolumeSource(noise, 0.3), [backend] * len(weights), weights=weights, part=part)
+    parts = extract(VolumeSource(noise, 0.3), devices, weights=weights, part=part)
     assert whole.vertices.tobytes() == parts.vertices.tobytes()
     assert whole.faces.tobytes() == parts.faces.tobytes()
     assert whole.cut == parts.cut
     field = oracle.random_field(rng, 40)
     whole = extract(FieldSource(backend, field, 33, 0.2), [backend])
-    parts = extract(FieldSource(backend, field, 33, 0.2), [backend] * len(weights), weights=weights, part=part)
+    parts = extract(FieldSource(backend, field, 33, 0.2), devices, weights=weights, part=part)
     assert whole.vertices.tobytes() == parts.vertices.tobytes()
     assert whole.faces.tobytes() == parts.faces.tobytes()
 

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import backends
-from sdfcli.backend import Backend
+from sdfcli.backend import Backend, C
 from sdfcli.backend.base import Stream
 from sdfcli.backend.cpu import CpuBackend
-from sdfcli.extract.scan import Counts, exclusive_scan, exclusive_scan_on_host, split
+from sdfcli.extract import scan
+from sdfcli.extract.scan import Counts, exclusive_scan, exclusive_scan_on_host, split, start_scan
 
 backend = backends.backend
 
@@ -24,6 +25,14 @@ DTYPES = [np.uint32, np.uint64]
 
 def expected(numbers: Any) -> list[int]:
     return [0, *accumulate(int(x) for x in numbers)]
+
+
+@pytest.fixture(scope="module", params=["one", "pair"])
+def devices(request: pytest.FixtureRequest, backend: Backend) -> list[Backend]:
+    """One device twice, or two devices: on a CPU, two backends."""
+    if request.param == "one":
+        return [backend, backend]
+    return [CpuBackend(1), CpuBackend(2)] if backend.name == "cpu" else backends.two_gpus()
 
 
 def filled(backend: Backend, numbers: Any, dtype: Any) -> Counts:
@@ -38,14 +47,74 @@ def filled(backend: Backend, numbers: Any, dtype: Any) -> Counts:
     dtype=st.sampled_from(DTYPES),
     bounded=st.booleans(),
 )
-def test_parts(backend: Backend, parts: list[list[int]], dtype: Any, bounded: bool) -> None:
-    counts = [filled(backend, numbers, dtype) for numbers in parts]
+def test_parts(devices: list[Backend], parts: list[list[int]], dtype: Any, bounded: bool) -> None:
+    counts = []
+    for number, numbers in enumerate(parts):
+        with devices[number % 2].active():
+            counts.append(filled(devices[number % 2], numbers, dtype))
     sums = expected(list(chain(*parts)))
     assert exclusive_scan(counts, most=2**20 if bounded else None) == sums[-1]
     at = 0
     for part, numbers in zip(counts, parts, strict=True):
-        assert backend.to_host(part.sums).tolist() == sums[at : at + len(numbers) + 1]
+        assert part.backend.to_host(part.sums).tolist() == sums[at : at + len(numbers) + 1]
         at += len(numbers)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    numbers=st.lists(st.integers(0, 5), min_size=1, max_size=200),
+    borders=st.lists(st.integers(0, 200), max_size=4),
+    more=st.integers(0, 30),
+    base=st.sampled_from([0, 7, 2**31]),
+    dtype=st.sampled_from(DTYPES),
+    bounded=st.booleans(),
+)
+def test_overlapping_parts(
+    devices: list[Backend],
+    numbers: list[int],
+    borders: list[int],
+    more: int,
+    base: int,
+    dtype: Any,
+    bounded: bool,
+) -> None:
+    """Parts as in marching cubes: each also has the next one's first numbers, and its producer has summed its own."""
+    ends = sorted(min(each, len(numbers)) for each in [0, *borders, len(numbers)])
+    sums = [base + each for each in expected(numbers)]
+    counts = []
+    for number, (first, last) in enumerate(pairwise(ends)):
+        backend = devices[number % 2]
+        with backend.active():
+            part = filled(backend, numbers[first : last + more], dtype)
+            slots = np.zeros(len(part.count_sum()), dtype)
+            for place, each in enumerate(numbers[first:last]):
+                slots[place % C.SCAN_SLOTS * C.SCAN_APART] += each
+            part.slots[:] = backend.from_host(slots)  # type: ignore[index]
+            counts.append(part)
+    start_scan(counts, 5 if bounded else None, base)
+    for part, (first, last) in zip(counts, pairwise(ends), strict=True):
+        found = part.backend.to_host(part.sums).tolist()
+        assert found == sums[first : min(last + more, len(numbers)) + 1]
+
+
+@pytest.mark.parametrize(("numbers", "most"), [([1, 2, 3], 2**32 // 6), ([1, 2, 3], 3), ([], 2**40)])
+def test_nothing_waits_where_nothing_overflows(
+    devices: list[Backend], numbers: list[int], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("by the host")
+
+    monkeypatch.setattr(scan, "_start_by_host", refuse)
+    parts = []
+    for backend in devices:
+        with backend.active():
+            parts.append(filled(backend, numbers, np.uint32))
+    assert exclusive_scan(parts, most) == 2 * sum(numbers)
+    with pytest.raises(AssertionError):
+        exclusive_scan(parts, None)
+    if numbers:
+        with pytest.raises(AssertionError):
+            exclusive_scan(parts, 2**32 // 6 + 1)
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 1000, 4097, 300_001])
@@ -178,7 +247,8 @@ def test_split(n: int, weights: list[float], granularity: int) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_two_gpus(dtype: Any) -> None:
+@pytest.mark.parametrize("most", [None, 99])
+def test_two_gpus(dtype: Any, most: int | None) -> None:
     pair = backends.two_gpus()
     numbers = np.random.default_rng(1).integers(0, 100, 3_000_001).astype(np.uint32)
     sums = np.concatenate(([0], np.cumsum(numbers)))
@@ -186,7 +256,7 @@ def test_two_gpus(dtype: Any) -> None:
     for backend, (first, last) in zip(pair, split(len(numbers), [1, 2]), strict=True):
         with backend.active():
             parts.append(filled(backend, numbers[first:last], dtype))
-    assert exclusive_scan(parts) == sums[-1]
+    assert exclusive_scan(parts, most) == sums[-1]
     found = [backend.to_host(part.sums[:-1]) for backend, part in zip(pair, parts, strict=True)]
     assert np.array_equal(np.concatenate(found), sums[:-1])
     out, total = exclusive_scan_on_host(numbers, pair, dtype=dtype, weights=[2, 1], chunk=100_000)
