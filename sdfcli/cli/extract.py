@@ -123,6 +123,9 @@ def extract(
 
     Example: sdfcli extract bunny.h5 --iso 0.002 --cells 512 -o shell.ply
     """
+    from sdfcli.startup import driver
+
+    driver.start(device)
     from sdfcli.extract.mesh_file import ENDINGS
     from sdfcli.runtime.files import check_ending, check_target
 
@@ -253,7 +256,7 @@ class Extraction:
         from sdfcli.extract.marching_cubes import extract
 
         try:
-            source = make_source(opened, backends[0], self.iso, cells, self.spacing)
+            source = make_source(opened, backends, self.iso, cells, self.spacing)
             return source.grid, extract(source, backends, seconds=stages)
         except MemoryError as error:
             raise OutOfMemoryError(f"out of memory: {error}; try a smaller --cells") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from sdfcli.backend import Backend, select_backends
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.extract.marching_cubes import Surface, extract
 from sdfcli.extract.resolution import default_cells
+from sdfcli.extract.scan import at_once
 from sdfcli.extract.sources import FieldSource, Source, VolumeSource
 from sdfcli.field.field import Field, gpu_of
 from sdfcli.mesh.arrays import unmasked
@@ -56,7 +57,7 @@ def isosurface(
     there = gpu_of(opened)
     backends = select_backends(there or device, threads)
     try:
-        return extract(make_source(opened, backends[0], iso, cells, spacing), backends, to_host=there is None)
+        return extract(make_source(opened, backends, iso, cells, spacing), backends, to_host=there is None)
     except MemoryError as error:
         raise OutOfMemoryError(f"out of memory: {error}; try a smaller --cells") from error
 
@@ -119,15 +120,17 @@ FAULTS = InputError, OSError, ValueError, EOFError, RuntimeError, MemoryError, z
 """Exceptions from reading a volume that is damaged or too large for memory."""
 
 
-def make_source(opened: Any, backend: Backend, iso: float, cells: int | None, spacing: npt.ArrayLike | None) -> Source:
+def make_source(
+    opened: Any, backends: Sequence[Backend], iso: float, cells: int | None, spacing: npt.ArrayLike | None
+) -> Source:
     """The Source for `extract`. Raises UsageError for parameters not applicable to the source."""
     if not math.isfinite(iso) or abs(iso) > float(np.finfo(np.float32).max):
         raise UsageError(f"--iso {iso}: use a finite number")
     if isinstance(opened, Field):
         if spacing is not None:
             raise UsageError("--spacing is for volumes; a field has its own scale")
-        chosen = default_cells(backend, opened, iso) if cells is None else cells
-        return FieldSource(backend, opened, chosen, iso)
+        chosen = default_cells(backends[0], opened, iso) if cells is None else cells
+        return _field_source(opened, backends, chosen, iso)
     if cells is not None:
         raise UsageError("--cells is for fields; a volume has its own")
     if isinstance(opened, Volume):
@@ -135,3 +138,18 @@ def make_source(opened: Any, backend: Backend, iso: float, cells: int | None, sp
             raise UsageError("--spacing is for .npy volumes; .npz and .vti files have their own")
         return VolumeSource(opened.values, iso, opened.spacing, opened.origin)
     return VolumeSource(opened, iso, 1.0 if spacing is None else spacing)
+
+
+def _field_source(field: Field, backends: Sequence[Backend], cells: int, iso: float) -> Source:
+    """A field's Source, made by the first device while the others receive the field."""
+
+    def ready(backend: Backend) -> Source | None:
+        with backend.active():
+            if backend is backends[0]:
+                return FieldSource(backend, field, cells, iso)
+            field._arrays_on(backend)
+            return None
+
+    source = at_once(ready, backends)[0]
+    assert source is not None
+    return source

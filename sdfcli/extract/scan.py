@@ -9,6 +9,7 @@ them once, and each scan starts from its base; adding it afterwards would read a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import wait
 from contextlib import ExitStack
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, C
-from sdfcli.runtime.threads import executor
+from sdfcli.runtime.threads import kept_threads
 
 CHUNK = 1 << 21
 """Elements per chunk for a host array."""
@@ -232,11 +233,13 @@ def split(n: int, weights: Sequence[float], granularity: int = 1) -> list[tuple[
 
 
 def at_once(work: Callable[[Any], T], items: Sequence[Any]) -> list[T]:
-    """Results of `work` for all items; several items run in a thread each, if memory suffices."""
+    """Results of `work` for all items; several items run in a thread each, if memory suffices. An exception of one is
+    raised when all have ended."""
     if len(items) < 2:
         return [work(item) for item in items]
-    with executor(len(items)) as threads:
-        return list(threads.map(work, items))
+    started = [kept_threads(len(items)).submit(work, item) for item in items]
+    wait(started)
+    return [each.result() for each in started]
 
 
 def _dealt(backends: Sequence[Backend], weights: Sequence[float] | None, count: int) -> list[Backend]:

@@ -40,11 +40,12 @@ def wake(words: list[str]) -> None:
 
 
 def start(device: str) -> None:
-    """Creates the context of the GPU named by `--device`, or of the first GPU for `auto`, in a thread: this takes 0.2 s
-    or more, without the GIL. CuPy then uses this context. Does nothing without a GPU."""
-    match = re.fullmatch(r"auto|cuda(?::(\d+))?", device)
+    """Creates the contexts of the GPUs named by `--device`, or of the first GPU for `auto`, in a thread each: this
+    takes 0.2 s or more, without the GIL. CuPy then uses these contexts. Does nothing without a GPU."""
+    match = re.fullmatch(r"auto|cuda(?::(\d+(?:,\d+)*))?", device)
     if match and not PLAIN and find_spec("cupy"):
-        Thread(target=_make_context, args=(int(match[1] or 0),), daemon=True).start()
+        for number in (match[1] or "0").split(","):
+            Thread(target=_make_context, args=(int(number),), daemon=True).start()
 
 
 def present() -> bool:
