@@ -26,6 +26,9 @@ CHUNK = 1 << 21
 LARGEST_PART = 1 << 30
 """Maximum elements per part, which the library counts in 31 bits."""
 
+EACH = 4
+"""Elements per thread to which a base is added, as in the paper."""
+
 T = TypeVar("T")
 
 
@@ -79,12 +82,12 @@ class Counts:
         if len(self):
             self.backend.inclusive_scan(self.values)
 
-    def add(self, base: int) -> None:
-        """Adds the base to all sums."""
+    def add(self, base: int, each: int = EACH) -> None:
+        """Adds the base to all sums. each: elements per thread."""
         if base:
             kernel = "sdf_scan_add" if self.sums.dtype == np.uint32 else "sdf_scan_add_wide"
             count = len(self.sums)
-            self.backend.run(kernel, -(-count // 4), count=count, base=base, values=self.sums)
+            self.backend.run(kernel, -(-count // each), count=count, each=each, base=base, values=self.sums)
 
 
 def exclusive_scan(parts: Sequence[Counts], most: int | None = None) -> int:

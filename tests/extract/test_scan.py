@@ -183,6 +183,18 @@ def test_overflow(backend: Backend, parts: list[list[int]], more: int) -> None:
                 assert [*sums.tolist(), total] == expected(whole)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 1000])
+def test_additions(backend: Backend, dtype: Any, n: int) -> None:
+    """With any number of elements per thread."""
+    numbers = np.arange(n)
+    for each in (1, 2, 4, 8):
+        part = filled(backend, numbers, dtype)
+        part.add(5, each)
+        assert backend.to_host(part.values).tolist() == (numbers + 5).tolist()
+        assert int(part.sums[0]) == 5
+
+
 def test_overflow_within_a_part_leaves_the_numbers(backend: Backend) -> None:
     part = filled(backend, [FULL, 2], np.uint32)
     with pytest.raises(OverflowError, match="32 bits"):

@@ -1,10 +1,13 @@
-"""Benchmark for the exclusive scan on one, two and four devices, against the library's scan and a copy."""
+"""Benchmark for the exclusive scan on one, two and four devices, against the paper's form, the library's scan and a
+copy."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,12 @@ ON_DEVICES = (2**27, 2**30)
 ON_DEVICES_CPU = (2**24,)
 DEVICES = (1, 2, 4)
 
+TIMED = ("scan", "form")
+"""Cases with figures in the paper."""
+
+BLOCKS, EACHES = (128, 256, 512, 1024), (1, 2, 4, 8)
+"""Threads per block and elements per thread of the paper's addition, which has 1024 and 4."""
+
 SEED = 2_097_152
 
 
@@ -29,13 +38,16 @@ SEED = 2_097_152
 class Row:
     """One measurement.
 
-    what          `scan`: exclusive scan over the devices; `library`: the library's in-place scan on one device; `copy`:
-                  a copy, a lower bound for both. All have the same elements.
+    what          `scan`: exclusive scan over the devices; `form`: the paper's form of it; `library`: the library's
+                  in-place scan of each part by itself; `copy`: a copy, a lower bound for all; `add`: the paper's
+                  addition of a subtotal to all elements, alone. All have the same elements.
     where         `host to host`, or `on devices`.
     milliseconds  median run; `fastest` and `slowest` are the quartiles.
     gigabytes     GB/s, for one read and one write per element.
     speed_up      over one device.
     paper         the paper's milliseconds, if known.
+    block         threads per block of `add`, on a GPU.
+    each          elements per thread of `add`.
     """
 
     what: str
@@ -48,6 +60,8 @@ class Row:
     gigabytes: float
     speed_up: float
     paper: float | None
+    block: int | None = None
+    each: int | None = None
 
 
 def measure_scan(
@@ -57,7 +71,7 @@ def measure_scan(
     on_devices: Sequence[int] = ON_DEVICES,
     repeat: int = 20,
 ) -> Iterator[Row]:
-    """The paper's Table 1, and longer device-resident arrays, on 1, 2 and 4 devices.
+    """The paper's Table 1, and longer device-resident arrays, on 1, 2 and 4 devices; then its addition on the first.
 
     Elements are 0 or 1, 32 bits each. Raises CheckFailedError for a wrong sum.
     """
@@ -69,9 +83,29 @@ def measure_scan(
                 for what, prepare, run in cases(backends[:count], elements):
                     low, middle, high = _timed(backends[:count], prepare, run, repeat)
                     one.setdefault(what, middle)
-                    paper = PAPER.get((count, elements)) if what == "scan" and where == "host to host" else None
+                    paper = PAPER.get((count, elements)) if what in TIMED and where == "host to host" else None
                     speed = 8e-6 * elements / middle
                     yield Row(what, where, count, elements, middle, low, high, speed, one[what] / middle, paper)
+    for elements in on_host:
+        yield from _additions(backends[0], elements, repeat)
+
+
+def _additions(backend: Backend, elements: int, repeat: int) -> Iterator[Row]:
+    """The paper's addition, by block size and elements per thread."""
+    with backend.active():
+        part = Counts(backend, elements)
+        part.values[:] = 0
+
+    def add(each: int) -> None:
+        with backend.active():
+            part.add(1, each)
+
+    for block in [None] if backend.name == "cpu" else BLOCKS:
+        for each in EACHES:
+            with backend.blocks_of(block) if block else nullcontext():
+                low, middle, high = _timed([backend], _nothing, partial(add, each), repeat)
+            speed = 8e-6 * elements / middle
+            yield Row("add", "on devices", 1, elements, middle, low, high, speed, 1.0, None, block, each)
 
 
 Case = tuple[str, Callable[[], None], Callable[[], None]]
@@ -86,7 +120,12 @@ def _host_cases(backends: Sequence[Backend], elements: int) -> Iterator[Case]:
     def scan() -> None:
         _check(exclusive_scan_on_host(values, backends, out=out, most=1)[1], expected)
 
+    def form() -> None:
+        longest = -(-elements // len(backends))
+        _check(exclusive_scan_on_host(values, backends, out=out, most=1, chunk=longest)[1], expected)
+
     yield "scan", _nothing, scan
+    yield "form", _nothing, form
     yield "copy", _nothing, lambda: _copy_through(backends, values, out)
 
 
@@ -135,6 +174,18 @@ def _device_cases(backends: Sequence[Backend], elements: int) -> Iterator[Case]:
 
         return run
 
+    def form() -> None:
+        for part in parts:
+            with part.backend.active():
+                part.start()
+        total = 0
+        for part in parts:
+            with part.backend.active():
+                before, total = total, total + int(part.sums[-1])
+                part.add(before)
+        _check(total, expected)
+
+    yield "form", fill, form
     yield "library", fill, on_each(Counts.start)
     copies = []
     for part in parts:

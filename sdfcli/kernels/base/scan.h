@@ -10,29 +10,31 @@
 #include "base/grid.h"
 #include "base/kernel.h"
 
-// Four elements per thread, n apart, so that neighbouring threads access neighbouring elements.
+// A thread's elements are n apart, so that neighbouring threads access neighbouring elements.
 template <class T>
-FN void add_base(T* values, u64 count, u64 base, u32 n, u32 i) {
-    for (int k = 0; k < 4; k++) {
+FN void add_base(T* values, u64 count, u64 base, u32 each, u32 n, u32 i) {
+    for (u32 k = 0; k < each; k++) {
         u64 at = i + k * (u64)n;
         if (at < count) values[at] += base;
     }
 }
 
 struct sdf_scan_add_args {
-    u32 n;  // threads: ceil(count / 4)
+    u32 n;     // threads: ceil(count / each)
+    u32 each;  // elements per thread
     u64 count;
     u64 base;
     u32* values;  // [count] in and out
 };
-SDF_KERNEL(sdf_scan_add, PLAIN, i) { add_base(a.values, a.count, a.base, a.n, i); }
+SDF_KERNEL(sdf_scan_add, PLAIN, i) { add_base(a.values, a.count, a.base, a.each, a.n, i); }
 struct sdf_scan_add_wide_args {
-    u32 n;  // threads: ceil(count / 4)
+    u32 n;     // threads: ceil(count / each)
+    u32 each;  // elements per thread
     u64 count;
     u64 base;
     u64* values;  // [count] in and out
 };
-SDF_KERNEL(sdf_scan_add_wide, PLAIN, i) { add_base(a.values, a.count, a.base, a.n, i); }
+SDF_KERNEL(sdf_scan_add_wide, PLAIN, i) { add_base(a.values, a.count, a.base, a.each, a.n, i); }
 
 // Sets a part's first sum to the preceding parts' total, and adds that to the second, so that its scan begins from
 // there.
