@@ -172,6 +172,41 @@ MUTANTS = [
         "origin",
         ("tests/cli/test_extract.py::test_images_of_vtk",),
     ),
+    Mutant(
+        "metaballs: cubes above",
+        f"{K}/surface/metaballs.h",
+        "high[k] = min_of(cube + 1, balls.cubes[k] - 1);",
+        "high[k] = cube;",
+        ("tests/extract/test_metaballs.py::test_all_balls",),
+    ),
+    Mutant(
+        "scan over devices: the sum before is not in the first number",
+        f"{K}/base/scan.h",
+        "if (count) sums[1] += base;",
+        "",
+        ("tests/extract/test_scan.py::test_parts",),
+    ),
+    Mutant(
+        "marching cubes: cells of the next part are summed twice",
+        f"{K}/surface/marching_cubes.h",
+        "if (i >= a.own || !a.vertex_sum) return;",
+        "if (!a.vertex_sum) return;",
+        ("tests/extract/test_marching_cubes.py::test_parts_and_devices",),
+    ),
+    Mutant(
+        "several levels: outlines as faint as the rest",
+        "sdfcli/pictures/render.py",
+        "(EDGE - VEIL) * (1 - facing) ** 2",
+        "0 * facing",
+        ("tests/pictures/test_render.py::test_levels_of_a_ball",),
+    ),
+    Mutant(
+        "water's surface: drops vanish",
+        "sdfcli/apps/flow/surface.py",
+        "cell, nodes, LEAST)",
+        "cell, nodes)",
+        ("tests/apps/flow/test_surface.py::test_a_drop_is_a_sphere_of_its_volume",),
+    ),
     # ---- GPU thread cooperation ----
     Mutant("scan: sums before", f"{K}/base/grid.h", "if (k < warp) before += sums[k];", "", (GROWTH,)),
     Mutant(

@@ -92,7 +92,7 @@ def work() -> None:
     from sdfcli.apps.bench.uniform import compare
     from sdfcli.backend.arguments import argument_structs
     from sdfcli.backend.cpu import CpuBackend
-    from sdfcli.extract.scan import exclusive_scan_on_host
+    from sdfcli.extract.scan import Counts, exclusive_scan, exclusive_scan_on_host
     from sdfcli.mesh.load import load_mesh
     from sdfcli.params import FORMS, OCTREES, SIGNS
     from sdfcli.quality import measure
@@ -168,6 +168,10 @@ def work() -> None:
     picture_of_water(sdfcli.build(thin_wall, device="cpu", threads=THREADS, tolerance=2e-3))
     for dtype in (np.uint32, np.uint64):
         exclusive_scan_on_host(np.ones(5000, np.uint32), [CpuBackend(THREADS)], dtype=dtype, chunk=2000)
+        parts = [Counts(CpuBackend(THREADS), 1000, dtype) for _ in range(2)]
+        for part in parts:
+            part.values[:] = 1
+        assert exclusive_scan(parts, most=1) == 2000
     boxes = np.random.default_rng(4).random((2000, 6))
     for approximate in (True, False):
         for k in (8, 32):
@@ -238,6 +242,7 @@ def flows(mesh: Any) -> None:
     from sdfcli.apps.flow.layout import LAYOUTS, Grid, ParticleStore
     from sdfcli.apps.flow.run import FlowOptions, prepare
     from sdfcli.apps.flow.step import Stepper
+    from sdfcli.apps.flow.surface import water_surface
     from sdfcli.backend import C
     from sdfcli.backend.cpu import CpuBackend
 
@@ -251,7 +256,8 @@ def flows(mesh: Any) -> None:
         options = FlowOptions(frames=1, layout=layout, device="cpu", threads=THREADS)
         water = prepare(field, (*low, *high), field.domain.length / 12, options)
         water.per_frame = 3
-        list(water.states())
+        *_, last = water.states()
+        water_surface(water, last)
         for reach in (0.9, fluid.reach):
             grid = Grid.over(np.zeros(3), np.ones(3), reach)
             stepper = Stepper(

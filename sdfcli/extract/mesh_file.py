@@ -24,7 +24,7 @@ ROWS = 1 << 16
 def rounding(surface: Surface, cell: float) -> float | None:
     """Float32 rounding error of the largest coordinate if too coarse for cells with edge `cell`, infinite on overflow;
     else None."""
-    largest = np.abs(surface.vertices).max(initial=0.0)
+    largest = max(-surface.vertices.min(initial=0.0), surface.vertices.max(initial=0.0))
     if largest > np.finfo(np.float32).max:
         return math.inf
     error = float(np.spacing(np.float32(largest))) / 2

@@ -46,7 +46,7 @@ def shown_levels(field: Field, iso: float | Sequence[float] | None, skin: float 
 
     Raises UsageError for a level that is not finite, or none.
     """
-    several = iso if isinstance(iso, Sequence) else [iso]
+    several: list[float | None] = [None] if iso is None else [float(each) for each in np.atleast_1d(iso)]
     if not several:
         raise UsageError("--iso: name at least one level")
     return sorted({shown_level(field, each, skin) for each in several})

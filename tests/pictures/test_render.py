@@ -416,6 +416,7 @@ def test_levels_of_a_ball(ball: Field) -> None:
     assert sharp.sum() > 0.7 * size**2
     assert np.abs(255 * expected - picture)[sharp].max() < 4
     assert np.array_equal(picture, sdfcli.render(ball, iso=sorted(levels), shot=shot, **options))
+    assert np.array_equal(picture, sdfcli.render(ball, iso=np.array(levels), shot=shot, **options))
     assert np.array_equal(sdfcli.render(ball, iso=[0.0], **options), sdfcli.render(ball, **options))
 
 
