@@ -119,9 +119,9 @@ def start_scan(parts: Sequence[Counts], most: int | None = None, base: int = 0) 
 
 
 def _start_by_devices(parts: Sequence[Counts], base: int) -> None:
-    if len(parts) == 1:
+    if len(parts) == 1 and not base:
         with parts[0].backend.active():
-            parts[0].start(base)
+            parts[0].start()
         return
     # All sums are started first, so that the devices run concurrently. The last one's is not needed.
     sums: list[tuple[Array | None, int]] = []

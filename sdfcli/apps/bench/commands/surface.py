@@ -12,8 +12,8 @@ from sdfcli.cli.output import print_json, print_table, progress
 from sdfcli.cli.records import Amount, Count, Json, Line, keyed
 from sdfcli.errors import UsageError
 
-MOST_NODES = 2048
-"""Maximum nodes along an axis: 32 GB."""
+MOST_NODES = 1024
+"""Maximum nodes along an axis: the library scans up to 2^31 numbers."""
 
 Sizes = Annotated[
     str | None,
