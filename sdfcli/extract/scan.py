@@ -128,18 +128,18 @@ def _start_by_devices(parts: Sequence[Counts], base: int) -> None:
     for part in parts[:-1]:
         with part.backend.active():
             sums.append(part.sum_on_device())
-    before, home = None, parts[0].backend
-    for part, (own, entries) in zip(parts, [*sums, (None, 0)], strict=True):
+    before: Array | None = None
+    for part, (own, entries), following in zip(parts, [*sums, (None, 0)], [*parts[1:], parts[-1]], strict=True):
         backend = part.backend
         with backend.active():
-            if before is not None and home is not backend:
-                before = backend.fetch(before, home)
             after = backend.xp.empty(1, part.sums.dtype)
             kernel = "sdf_scan_carry" if part.sums.dtype == np.uint32 else "sdf_scan_carry_wide"
             ask = {"before": before, "own": own, "after": after, "sums": part.sums}
             backend.run(kernel, 1, base=base, count=len(part), entries=entries, **ask)
+            # Before this part's scan, for which the copy would wait.
+            before = after if following.backend is backend else following.backend.fetch(after, backend)
             part.start()
-        before, home, base = after, backend, 0
+        base = 0
 
 
 def _start_by_host(parts: Sequence[Counts], most: int | None, base: int) -> None:

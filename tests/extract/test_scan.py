@@ -97,6 +97,28 @@ def test_overlapping_parts(
         assert found == sums[first : min(last + more, len(numbers)) + 1]
 
 
+def test_sums_leave_before_the_scans() -> None:
+    """A copy to the next device waits for all work that this one has been given."""
+    order: list[str] = []
+
+    class Noted(CpuBackend):
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
+
+        def inclusive_scan(self, values: Any) -> None:
+            order.append(f"scan {self.number}")
+            super().inclusive_scan(values)
+
+        def fetch(self, array: Any, other: Any) -> Any:
+            order.append(f"{other.number} to {self.number}")
+            return super().fetch(array, other)
+
+    parts = [filled(Noted(number), [1, 2], np.uint32) for number in range(3)]
+    assert exclusive_scan(parts, 2) == 9
+    assert order == ["0 to 1", "scan 0", "1 to 2", "scan 1", "scan 2"]
+
+
 @pytest.mark.parametrize(("numbers", "most"), [([1, 2, 3], 2**32 // 6), ([1, 2, 3], 3), ([], 2**40)])
 def test_nothing_waits_where_nothing_overflows(
     devices: list[Backend], numbers: list[int], most: int, monkeypatch: pytest.MonkeyPatch
