@@ -83,3 +83,14 @@ def test_arrays_of_one_value(backend: Backend, value: Any, dtype: Any, shape: An
     assert np.array_equal(found, np.full(shape, value, dtype))
     copy = backend.copied(backend.from_host(found))
     assert np.array_equal(backend.to_host(copy), found)
+
+
+@pytest.mark.parametrize("rows", [0, 3, 1 << 18])
+def test_to_a_given_host_array(backend: Backend, rows: int) -> None:
+    values = np.arange(3.0 * rows).reshape(rows, 3)
+    whole = np.full((2 * rows + 1, 3), -1.0)
+    found = backend.to_host(backend.from_host(values), whole[rows : 2 * rows])
+    assert np.shares_memory(found, whole) or not rows
+    assert np.array_equal(whole[rows:-1], values)
+    assert (whole[:rows] == -1).all()
+    assert (whole[-1] == -1).all()
