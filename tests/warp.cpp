@@ -166,6 +166,7 @@ FN float rough_inverse_sqrt(float x) {
         arguments = a;                                                                                              \
         for (first = 0; first < a->n; first += kWarp) run(1, [](int k) { name##_at(*arguments, first + (u32)k); }); \
     }
+#define SDF_ENTRY_SHUFFLE SDF_ENTRY_WARP
 
 #define SDF_ENTRY_GRID(name)                                      \
     extern "C" void name(const name##_args* a) {                  \

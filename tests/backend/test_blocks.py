@@ -46,20 +46,26 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
-def run(device: Any) -> tuple[Launch, Launch]:
-    """The launches of a kernel with a thread an index, and of one by warps."""
-    points, found, chosen = np.zeros((1000, 3)), np.zeros(1000, np.uint64), np.zeros(1000, np.uint32)
-    device.run("sdf_morton", 1000, points=points, keys=found)
+def run(device: Any) -> tuple[Launch, Launch, Launch]:
+    """The launches of a kernel with a thread an index, of one by warps, and of one by warps without shared memory."""
+    points, keys, chosen = np.zeros((1000, 3)), np.zeros(1000, np.uint64), np.zeros(1000, np.uint32)
+    device.run("sdf_morton", 1000, points=points, keys=keys)
     values = {"flag": np.zeros(1000, np.uint8), "chosen": chosen, "last": np.zeros(1, np.uint32)}
     device.run("sdf_chosen", 32, count=1000, **values)
-    *_, plain, warp = device._modules.launches
-    return plain, warp
+    numbers = {"queries": 100, "data": 1000, "dimension": 3, "k": 8, "more": 0}
+    vectors = {"query": np.zeros((100, 3), np.float32), "vector": np.zeros((1000, 3), np.float32)}
+    found = {"distance_sq": np.zeros((100, 8), np.float32), "nearest": np.zeros((100, 8), np.uint32)}
+    order = {"number": np.zeros(1000, np.uint32), "place": np.zeros(100, np.uint32)}
+    device.run("sdf_shift_warp", 1600, **numbers, **vectors, **order, **found)
+    *_, plain, warp, shuffle = device._modules.launches
+    return plain, warp, shuffle
 
 
 def test_blocks_of_a_size(device: Any) -> None:
-    assert run(device) == (((8,), (128,)), ((1,), (128,)))
+    assert run(device) == (((8,), (128,)), ((1,), (128,)), ((13,), (128,)))
     with device.blocks_of(512):
-        assert run(device) == (((2,), (512,)), ((1,), (128,)))  # warps share memory with three others
+        # Warps share memory with three others, or with none.
+        assert run(device) == (((2,), (512,)), ((1,), (128,)), ((4,), (512,)))
         with device.blocks_of(32):
             assert run(device)[0] == ((32,), (32,))
         assert run(device)[0] == ((2,), (512,))

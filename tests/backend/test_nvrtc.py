@@ -87,6 +87,6 @@ def test_every_kernel_has_arguments() -> None:
 
 
 def test_the_cpu_has_all_kernels_but_those_by_warps(cpu: CpuBackend) -> None:
-    warps = {name for name, kind in kernel_kinds().items() if kind in ("WARP", "GRID")}
+    warps = {name for name, kind in kernel_kinds().items() if kind in ("WARP", "SHUFFLE", "GRID")}
     assert len(warps) > 10
     assert {name for name in argument_structs() if not cpu.offers(name)} == warps

@@ -213,16 +213,18 @@ def test_a_query_comes_after_the_data_of_its_code(backend: Backend, dimension: i
     m=st.sampled_from([(0, 0), (0, 1), (0, 2), (1, 3)]),
     dimension=st.sampled_from(SIZES),
     kind=st.sampled_from(KINDS),
+    block=st.sampled_from([32, 128, 512, 1024]),
 )
 def test_lanes_find_what_a_thread_finds(
-    warps: Backend, cpu: CpuBackend, seed: int, k: int, n: Count, m: Count, dimension: int, kind: str
+    warps: Backend, cpu: CpuBackend, seed: int, k: int, n: Count, m: Count, dimension: int, kind: str, block: int
 ) -> None:
     rng = np.random.default_rng(seed)
     data, queries = (vectors(rng, count_of(count, k), dimension, kind) for count in (n, m))
     found = []
     for device, lanes in ((cpu, False), (warps, True)):
         sort = ShiftedSort(device, device.from_host(data), shifts=3)
-        found.append([device.to_host(x) for x in sort.candidates(device.from_host(queries), k, lanes=lanes)])
+        with device.blocks_of(block):
+            found.append([device.to_host(x) for x in sort.candidates(device.from_host(queries), k, lanes=lanes)])
     assert [x.tobytes() for x in found[0]] == [x.tobytes() for x in found[1]]
 
 

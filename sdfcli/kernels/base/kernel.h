@@ -16,7 +16,8 @@
 //   SIMD    the same, compiled for each CPU instruction set: loops that the compiler vectorises
 //   LANES   CPU: NAME_lanes(a, first, last), vectorised by hand, for each instruction set (cpu/simd.cpp)
 //   CHUNKS  CPU: NAME_chunk(a, first, last) (cpu/)
-//   WARP    GPU only, whole warps (base/warp.h)
+//   WARP    GPU only, whole warps (base/warp.h), in blocks of a fixed size, which share memory
+//   SHUFFLE GPU only, whole warps that share no memory, in blocks of any size
 //   GRID    GPU only, n threads or as many as are resident together, whichever is fewer (base/grid.h)
 //   STEPS   GPU: as GRID; CPU: one thread, which shares its loops with all others (base/steps.h)
 //
@@ -44,6 +45,9 @@
 #endif
 #ifndef SDF_ENTRY_WARP
 #define SDF_ENTRY_WARP(name)
+#endif
+#ifndef SDF_ENTRY_SHUFFLE
+#define SDF_ENTRY_SHUFFLE(name)
 #endif
 #ifndef SDF_ENTRY_STEPS
 #define SDF_ENTRY_STEPS(name)

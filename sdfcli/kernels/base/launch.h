@@ -4,6 +4,7 @@
 #undef SDF_ENTRY_LANES
 #undef SDF_ENTRY_CHUNKS
 #undef SDF_ENTRY_WARP
+#undef SDF_ENTRY_SHUFFLE
 #undef SDF_ENTRY_GRID
 #undef SDF_ENTRY_STEPS
 
@@ -15,6 +16,7 @@
 #define SDF_ENTRY_SIMD SDF_ENTRY_PLAIN
 #define SDF_ENTRY_LANES SDF_ENTRY_PLAIN
 #define SDF_ENTRY_CHUNKS SDF_ENTRY_PLAIN
+#define SDF_ENTRY_SHUFFLE SDF_ENTRY_PLAIN
 // At most 64 registers: more would lower occupancy, and hide less latency.
 #define SDF_ENTRY_WARP(name)                                                                    \
     extern "C" __global__ void __launch_bounds__(32 * SDF_BLOCK_WARPS, 8) name(name##_args a) { \

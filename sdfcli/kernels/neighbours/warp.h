@@ -34,7 +34,7 @@ struct sdf_shift_warp_args {
     float* distance_sq;   // [queries, k] in and out, see sdf_shift_best
     u32* nearest;         // [queries, k] in and out
 };
-SDF_KERNEL(sdf_shift_warp, WARP, i) {
+SDF_KERNEL(sdf_shift_warp, SHUFFLE, i) {
     u32 lanes = 2 * a.k, query = i / lanes, lane = i % lanes, base = i % SDF_WARP - lane;
     bool asked = query < a.queries;
     u64 own = ~0ull, other = ~0ull;
