@@ -597,6 +597,34 @@ MUTANTS = [
         "except ImportError as error:",
         ("tests/cli/test_plugins.py",),
     ),
+    Mutant(
+        "flood doubles downwards",
+        "sdfcli/apps/bench/jump_flood.py",
+        '"doubling": halving[::-1],',
+        '"doubling": halving,',
+        ("tests/apps/bench/test_jump_flood.py::test_passes",),
+    ),
+    Mutant(
+        "neighbours at the radius",
+        f"{K}/neighbours/exact.h",
+        "if (distance > a.radius) return;",
+        "if (distance >= a.radius) return;",
+        ("tests/query/test_neighbours.py::test_all_within_a_radius",),
+    ),
+    Mutant(
+        "neighbours' codes end at words",
+        f"{K}/neighbours/code.h",
+        "if (place % 64 > 0 && place / 64 + 1 < words)",
+        "if (place % 64 > 64)",
+        ("tests/spatial/test_shifted_sort.py::test_codes",),
+    ),
+    Mutant(
+        "neighbours' tied codes",
+        "sdfcli/spatial/shifted_sort.py",
+        "if len(tied):",
+        "if len(tied) > len(order):",
+        ("tests/spatial/test_shifted_sort.py::test_candidates_are_those_of_the_steps_in_numpy",),
+    ),
 ]
 
 

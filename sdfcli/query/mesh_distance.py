@@ -202,7 +202,7 @@ class MeshDistance:
         Args:
             points: (..., 3), in mesh units; n in total.
             radius: maximum distance, in mesh units, inclusive.
-            approximate: `minmax`, `size` or `ball`: of the 32 that `nearest_triangles` finds, those within the radius;
+            approximate: `minmax`, `size` or `ball`: only the 32 nearest by `nearest_triangles`, if within the radius;
                 default: all.
 
         Returns:

@@ -97,8 +97,8 @@ def neighbours_within(
 ) -> tuple[Ints, Ints, Floats]:
     """Finds all data vectors within a radius of each query vector, by Euclidean distance.
 
-    Exact: a tree of boxes, to float64 rounding. Approximate: of the 32 that `nearest_neighbours` finds, those within
-    the radius; some, and all beyond 32, may be missed.
+    Exact: a tree of boxes, to float64 rounding. Approximate: the 32 nearest by `nearest_neighbours`, if within the
+    radius; some, and all beyond 32, may be missed.
 
     Args:
         data: (n, d) finite numbers, d from 3 to 16.
