@@ -54,6 +54,7 @@ class Mutant(NamedTuple):
 
 GROWTH, GRID_SORT = "tests/octree/test_growth.py", "tests/backend/test_grid_sort.py"
 PACKETS, INDEX = "tests/spatial/test_packets.py", "tests/spatial/test_index.py"
+TRAVERSALS = "tests/spatial/test_traversals.py"
 ADAPTIVE, HASHES = "tests/octree/test_adaptive.py", "tests/test_hashes.py::test_bits"
 CRITERIA, CAUSES = "tests/octree/test_criteria.py", "tests/octree/test_causes.py"
 SIGN, CROSSING, REPAIR = "tests/sign/test_sign.py", "tests/sign/test_crossing.py", "tests/mesh/test_repair.py"
@@ -271,9 +272,20 @@ MUTANTS = [
     Mutant(
         "stack: ties",
         f"{K}/distance/stack.h",
-        "a.triangle_id[slot] < a.triangle_id[best->slot]",
-        "a.triangle_id[slot] > a.triangle_id[best->slot]",
+        "a.triangle_id[slot] < a.triangle_id[other]",
+        "a.triangle_id[slot] > a.triangle_id[other]",
         (INDEX,),
+    ),
+    Mutant(
+        "stack: right child first",
+        f"{K}/distance/stack.h",
+        """        stack[depth++] = child.right;
+        stack[depth++] = child.left;
+""",
+        """        stack[depth++] = child.left;
+        stack[depth++] = child.right;
+""",
+        (TRAVERSALS,),
     ),
     Mutant("lone: ties", f"{K}/distance/packet.h", "other.id < best.id", "other.id > best.id", (PACKETS,)),
     Mutant(

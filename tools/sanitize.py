@@ -273,11 +273,11 @@ def all_queries(index: Any) -> None:
     import numpy as np
 
     from sdfcli.apps.bench.points import make_octree
-    from sdfcli.params import QUERIES
+    from sdfcli.apps.bench.workload import VARIANTS
     from sdfcli.spatial.select import make_index
 
     scene, at = index._scene, np.random.default_rng(2).random((1000, 3)).astype(np.float32)
-    for query in QUERIES:
+    for query in VARIANTS:
         found = make_index(scene.backend, scene.order, query, scene.bvh)
         found.nearest(at)
         found.visits(at)

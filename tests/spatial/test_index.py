@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 import backends
 import oracle
 import shapes
+from sdfcli.apps.bench.workload import VARIANTS
 from sdfcli.backend import Backend
 from sdfcli.mesh.load import make_mesh
-from sdfcli.params import QUERIES
 from sdfcli.spatial.radix_tree import Bvh
 from trees import make_bvh, nearest
 
@@ -40,7 +40,7 @@ def find(backend: Backend, bvh: Bvh, points: Numbers, seed: Numbers | None = Non
     at = backend.from_host(points.astype(np.float32))
     seeds = None if seed is None else backend.from_host(seed, np.uint32)
     distance, slot = (backend.to_host(a) for a in nearest(backend, bvh, at, seeds))
-    for query in QUERIES:
+    for query in VARIANTS:
         others = (backend.to_host(a) for a in nearest(backend, bvh, at, seeds, query))
         assert np.array_equal(distance.view(np.uint32), next(others).view(np.uint32)), query
         assert np.array_equal(slot, next(others)), query

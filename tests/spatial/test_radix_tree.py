@@ -178,9 +178,10 @@ def test_the_deepest_tree_is_walked_without_overflow(backend: Backend) -> None:
     check_boxes(backend, bvh, nodes)
     assert deepest == 73
     points = rng.random((50, 3)).astype(np.float32)
-    found, _ = nearest(backend, bvh, backend.from_host(points), query="cct")
     triangles = backend.to_host(bvh.order.triangle).reshape(-1, 3, 3)
-    assert np.allclose(backend.to_host(found), oracle.distance(points, triangles), rtol=0, atol=1e-5)
+    for query in ("cct", "baseline", "deferred"):
+        found, _ = nearest(backend, bvh, backend.from_host(points), query=query)
+        assert np.allclose(backend.to_host(found), oracle.distance(points, triangles), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 15, 16, 17, 64, 65, 255, 256, 257, 4097])

@@ -19,6 +19,9 @@ KERNELS = {
     "baseline": ("sdf_distance_baseline",),
     "soa": ("sdf_distance_soa",),
     "cct": ("sdf_distance_cct",),
+    "vectors": ("sdf_distance_vectors",),
+    "deferred": ("sdf_distance_deferred",),
+    "components": ("sdf_distance_components",),
     "fast": ("sdf_distance_packet", "sdf_distance_single"),
 }
 """GPU kernels of the distance query variants; small point counts may use the second. `fast`'s samples

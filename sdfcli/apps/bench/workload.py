@@ -14,13 +14,23 @@ from sdfcli.errors import UsageError
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.octree.corners import sort_corners
 from sdfcli.octree.density import measured
-from sdfcli.params import MAX_DEPTH, QUERIES
+from sdfcli.params import MAX_DEPTH
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import choose_sign
 from sdfcli.spatial.morton import curve_order
 from sdfcli.spatial.select import make_index, walks_radix_tree
 
 STAGES = ("morton", "sort", "tree", "refit", "octree", "query", "sign")
+VARIANTS = {
+    "baseline": "baseline",
+    "soa": "soa",
+    "cct": "cct",
+    "vectors": "baseline, 16-byte loads",
+    "deferred": "baseline, deferred",
+    "components": "soa, complete",
+    "fast": "fast",
+}
+"""Measured queries and their labels: the thesis's (see BinaryIndex), alternatives to them, and `fast`."""
 
 
 class Workload:
@@ -41,7 +51,8 @@ class Workload:
         self.order, bvh = scene.order, scene.bvh
         self.signer, self.choice = scene.signer, scene.choice
         self.indices = {
-            query: make_index(backend, self.order, query, bvh if walks_radix_tree(query) else None) for query in QUERIES
+            query: make_index(backend, self.order, query, bvh if walks_radix_tree(query) else None)
+            for query in VARIANTS
         }
         if points in OCTREES:
             self.tree = make_octree(backend, self.order, points, depth)

@@ -40,7 +40,7 @@ SDF_KERNEL(sdf_distance_within, PLAIN, i) {
     };
     auto reach = [&] { return bound; };
     if (a.triangles == 1) test(0);
-    walk_radix_tree<Arrays, true>(a, p, false, &tally, test, reach);
+    walk_radix_tree<CloserChild>(a, p, false, &tally, test, reach);
     a.count[i] = found;
 }
 

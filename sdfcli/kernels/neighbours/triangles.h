@@ -41,7 +41,7 @@ FN void nearest_triangles(const sdf_nearest_triangles_args& a, u32 i) {
         for (slot -= min_of(slot, a.around); slot <= last; slot++) test(slot);
     }
     if (a.walk && a.triangles == 1) test(0);
-    if (a.walk) walk_radix_tree<Arrays, true>(a, p, a.seeds > 0, &tally, test, reach);
+    if (a.walk) walk_radix_tree<CloserChild>(a, p, a.seeds > 0, &tally, test, reach);
     float* distance = a.distance + a.k * (size_t)i;
     list.store(a.k, distance, a.face + a.k * (size_t)i);
     for (u32 j = 0; j < a.k; j++) distance[j] = sqrtf(distance[j]);

@@ -55,10 +55,8 @@ def test_only_the_counted_launches_are_seen(skip: int, count: int, cpu: Backend,
     monkeypatch.setattr(cpu, "profiled", log.profiled)
     target.run(log, cpu, skip, count)  # type: ignore[arg-type]
     before = profiled(log, count)
-    assert {name: before.count(name) for name in before} == (
-        dict.fromkeys(("baseline", "soa", "cct", "fast"), skip) if skip else {}
-    )
-    assert len(log.events) == 2 + 4 * (skip + count)
+    assert {name: before.count(name) for name in before} == (dict.fromkeys(ncu.KERNELS, skip) if skip else {})
+    assert len(log.events) == 2 + len(ncu.KERNELS) * (skip + count)
 
 
 def test_the_whole_pipeline(cpu: Backend, monkeypatch: pytest.MonkeyPatch) -> None:

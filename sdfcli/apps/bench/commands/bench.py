@@ -215,20 +215,18 @@ def _fail_slow(reports: list[QueriesTimed], query: str, least: float) -> None:
 def _measure(
     path: str, backend: Backend, points: str, depth: int, query: str, repeat: int, update: Any
 ) -> QueriesTimed:
-    from sdfcli.apps.bench.workload import Workload
+    from sdfcli.apps.bench.workload import VARIANTS, Workload
     from sdfcli.mesh.load import load_mesh
-    from sdfcli.params import QUERIES
 
     update("loading")
     mesh = load_mesh(path)
     workload = Workload(mesh, backend, points, depth)
     update("stages")
     stages = workload.stage_seconds(query, repeat)
-    queries = (*QUERIES[1:], QUERIES[0])  # the thesis's, in its order, before our own
     update("queries")
-    seconds = workload.query_seconds(queries, repeat)
+    seconds = workload.query_seconds(tuple(VARIANTS), repeat)
     found = {}
-    for name in queries:
+    for name in VARIANTS:
         update(f"counting what {name} visits")
         boxes, tests = workload.visits(name)
         found[name] = {
@@ -318,6 +316,7 @@ def _compare_seeds(path: str, depth: int, backend: Backend, repeat: int, json: b
 
 def _print_report(report: QueriesTimed) -> None:
     from sdfcli.apps.bench.points import OCTREES
+    from sdfcli.apps.bench.workload import VARIANTS
 
     asked = f"{report.points}, depth {report.depth}" if report.points in OCTREES else report.points
     counts = f"{report.triangles:,} triangles, {report.count:,} points ({asked})"
@@ -326,7 +325,7 @@ def _print_report(report: QueriesTimed) -> None:
     print_table(title, [(name, f"{ms:.3f}") for name, ms in stages.items()], ("stage", "ms"))
     rows = [
         (
-            name,
+            VARIANTS[name],
             f"{row['ms']:.3f}",
             f"{row['million_per_second']:.3g}",
             f"{row['boxes']:.1f}",

@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from sdfcli.backend import Backend
     from sdfcli.mesh.mesh import Mesh
 
-TITLES = {"baseline": "Baseline", "soa": "SoA", "cct": "SoA+CCT", "fast": "fast"}
+TITLES = {
+    "baseline": "Baseline",
+    "soa": "SoA",
+    "cct": "SoA+CCT",
+    "vectors": "Baseline,\n16-byte loads",
+    "deferred": "Baseline,\ndeferred",
+    "components": "complete\nSoA",
+    "fast": "fast",
+}
 LABELS = {
     "ms": "time, ms",
     "dram_sectors": "DRAM sectors read",
