@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sdfcli.backend import Array, Backend, C
+from sdfcli.backend.base import WARP
 from sdfcli.spatial.index import DistanceIndex
 from sdfcli.spatial.radix_tree import Bvh
+
+WALKS = ("baseline", "soa", "cct", "vectors", "deferred", "components")
+"""BinaryIndex's queries, in the order of TrafficWalk in kernels/distance/traffic.h."""
 
 
 class BinaryIndex(DistanceIndex):
@@ -43,6 +48,39 @@ class BinaryIndex(DistanceIndex):
             **self._tree,
             **self._shared(points, distance, slot, seed, counts),
         )
+
+    def traffic(self, points: Array) -> Traffic:
+        """Loads of `nearest` at the points, in warps of 32 consecutive ones; see kernels/distance/traffic.h."""
+        backend, n = self.backend, len(points)
+        xp, warps = backend.xp, -(-n // WARP)
+        tests = {name: xp.empty(n, np.uint32) for name in ("boxes", "tests")}
+        query = self._shared(points, *self._answers(points), None, tests)
+        counts = {name: xp.empty(warps, np.uint64) for name in ("requests", "sectors", "active")}
+        counts["steps"] = xp.empty(warps, np.uint32)
+        backend.run(
+            "sdf_distance_traffic",
+            warps,
+            walk=WALKS.index(self._query),
+            query=backend.group("sdf_distance_cct_args", n=n, **self._tree, **query),
+            **counts,
+        )
+        return Traffic(**{name: backend.to_host(count) for name, count in counts.items()})
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """A query's loads from memory, by warp: arrays (warps,).
+
+    requests  load instructions.
+    sectors   distinct 32-byte sectors of each, summed.
+    steps     nodes popped by the warp: the most of its threads.
+    active    threads active in the steps, summed.
+    """
+
+    requests: Any
+    sectors: Any
+    steps: Any
+    active: Any
 
 
 def _leaf_boxes(xp: Any, bvh: Bvh) -> Array:

@@ -32,8 +32,10 @@ DRAM_SECTORS = "dram__sectors_read.sum"
 LOAD_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
 LOAD_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
 ACTIVE_THREADS = "smsp__thread_inst_executed_per_inst_executed.ratio"
-METRICS = (TIME, DRAM_SECTORS, LOAD_REQUESTS, LOAD_SECTORS, ACTIVE_THREADS)
-"""The thesis's metrics (section 4.2.2), and the mean active threads per warp."""
+L1_HITS = "l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct"
+L2_HITS = "lts__t_sector_op_read_hit_rate.pct"
+METRICS = (TIME, DRAM_SECTORS, LOAD_REQUESTS, LOAD_SECTORS, ACTIVE_THREADS, L1_HITS, L2_HITS)
+"""The thesis's metrics (section 4.2.2), the mean active threads per warp, and the hit rates of both caches."""
 
 REDUCED = ("dram_sectors", "load_requests", "load_sectors")
 """Figures with a reported reduction."""
@@ -113,13 +115,15 @@ def failure(stdout: str, stderr: str, exit_code: int) -> SdfError | None:
 
 
 class Row(NamedTuple):
-    """CSV line: a metric's mean over a kernel's launches in one shape (block, grid, device)."""
+    """CSV line: a metric's mean, minimum and maximum over a kernel's launches in one shape (block, grid, device)."""
 
     kernel: str
     shape: tuple[str, ...]
     launches: int
     metric: str
     value: float | None
+    minimum: float | None
+    maximum: float | None
 
 
 _NEEDED = {"Kernel Name", "Invocations", "Metric Name", "Metric Unit", "Average"}
@@ -142,16 +146,22 @@ def csv_lines(output: str) -> list[str]:
 
 def parse(lines: Sequence[str]) -> list[Row]:
     """CSV rows, by column name. Values are in seconds, sectors, requests, without prefixes."""
+
+    def value(fields: dict[str, str], column: str) -> float | None:
+        number = _number(fields.get(column, ""))
+        return None if number is None else number * _factor(fields["Metric Unit"])
+
     return [
         Row(
             kernel=fields["Kernel Name"].split("(")[0].strip(),
             shape=tuple(fields.get(name, "") for name in _SHAPE),
             launches=int(_number(fields["Invocations"]) or 0),
             metric=fields["Metric Name"],
-            value=None if value is None else value * _factor(fields["Metric Unit"]),
+            value=value(fields, "Average"),
+            minimum=value(fields, "Minimum"),
+            maximum=value(fields, "Maximum"),
         )
         for fields in csv.DictReader(lines)
-        for value in [_number(fields["Average"])]
     ]
 
 
@@ -173,10 +183,11 @@ def _factor(unit: str) -> float:
 
 @dataclass(frozen=True)
 class Measured:
-    """Kernel measurement: launch count, and mean per launch for metrics common to all launches."""
+    """Kernel measurement: launch count; mean per launch, and (minimum, maximum), for metrics common to all launches."""
 
     launches: int
     metrics: dict[str, float]
+    extremes: dict[str, tuple[float, float]]
 
 
 def by_kernel(rows: Sequence[Row]) -> dict[str, Measured]:
@@ -186,12 +197,18 @@ def by_kernel(rows: Sequence[Row]) -> dict[str, Measured]:
         own = [row for row in rows if row.kernel == kernel]
         launches = {row.shape: row.launches for row in own}
         total = sum(launches.values())
-        metrics = {}
+        metrics: dict[str, float] = {}
+        extremes: dict[str, tuple[float, float]] = {}
         for metric in dict.fromkeys(row.metric for row in own):
             values = {row.shape: row.value for row in own if row.metric == metric and row.value is not None}
             if len(values) == len(launches) and total:
                 metrics[metric] = sum(value * launches[shape] for shape, value in values.items()) / total
-        measured[kernel] = Measured(total, metrics)
+                known = [row for row in own if row.metric == metric]
+                least = [row.minimum for row in known if row.minimum is not None]
+                most = [row.maximum for row in known if row.maximum is not None]
+                if least and most:
+                    extremes[metric] = min(least), max(most)
+        measured[kernel] = Measured(total, metrics, extremes)
     return measured
 
 
@@ -205,9 +222,11 @@ def measured(variant: str, kernels: dict[str, Measured]) -> Measured | None:
 
 
 def figures(measured: Measured | None, others: Sequence[str] = ()) -> Figures:
-    """Rows as in the thesis's Tables 4.1 to 4.4, active threads per warp, and other metrics by name."""
+    """Rows as in the thesis's Tables 4.1 to 4.4, active threads per warp, cache hit rates, the fastest and the slowest
+    launch, and other metrics by name."""
     metrics = measured.metrics if measured else {}
     seconds, requests, sectors = (metrics.get(name) for name in (TIME, LOAD_REQUESTS, LOAD_SECTORS))
+    least, most = measured.extremes.get(TIME, (None, None)) if measured else (None, None)
     return {
         "ms": None if seconds is None else seconds * 1e3,
         "dram_sectors": metrics.get(DRAM_SECTORS),
@@ -215,6 +234,10 @@ def figures(measured: Measured | None, others: Sequence[str] = ()) -> Figures:
         "load_sectors": sectors,
         "sectors_per_request": sectors / requests if sectors is not None and requests else None,
         "active_threads": metrics.get(ACTIVE_THREADS),
+        "l1_hit_percent": metrics.get(L1_HITS),
+        "l2_hit_percent": metrics.get(L2_HITS),
+        "ms_min": least and least * 1e3,
+        "ms_max": most and most * 1e3,
         **{name: metrics.get(name) for name in others},
     }
 

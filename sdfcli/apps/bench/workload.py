@@ -17,6 +17,7 @@ from sdfcli.octree.density import measured
 from sdfcli.params import MAX_DEPTH
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import choose_sign
+from sdfcli.spatial.binary import BinaryIndex, Traffic
 from sdfcli.spatial.morton import curve_order
 from sdfcli.spatial.select import make_index, walks_radix_tree
 
@@ -119,6 +120,11 @@ class Workload:
     def query_seconds(self, queries: tuple[str, ...], repeat: int, skip: int = 1) -> dict[str, float]:
         """Median seconds over `repeat` interleaved launches per query, after `skip` warm-up launches."""
         return median_seconds(self.backend, {query: partial(self.query, query) for query in queries}, repeat, skip)
+
+    def traffic(self, query: str) -> Traffic | None:
+        """Loads of one launch for all points in the query's order; None for queries whose loads are not counted."""
+        index = self.indices[query]
+        return index.traffic(index.in_its_order(self.points)) if isinstance(index, BinaryIndex) else None
 
     def visits(self, query: str) -> tuple[float, float]:
         """Mean box and triangle counts tested per point, with the points in the query's order."""

@@ -59,6 +59,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "distance/packet.h"
 #include "distance/points.h"
 #include "distance/stack.h"
+#include "distance/traffic.h"
 #include "distance/within.h"
 #include "field/leaf_corners.h"
 #include "field/leaf_tree.h"

@@ -27,7 +27,7 @@ struct Tests {
     static constexpr bool counts = kCounts;
     u32 boxes, tests;
     METHOD void at(LoadSite) {}
-    METHOD void load(size_t, int, int, size_t, int = 0) {}
+    METHOD void load(size_t, int, size_t, int = 0) {}
 };
 using Uncounted = Tests<false>;
 using Counted = Tests<true>;
@@ -55,8 +55,8 @@ struct sdf_distance_cct_args {
 };
 template <class Tally>
 FN bool has_smaller_id(const sdf_distance_cct_args& a, u32 slot, u32 other, Tally* tally) {
-    tally->load(4 * (size_t)slot, 1, 4, 0, 1);
-    tally->load(4 * (size_t)other, 1, 4, 0, 2);
+    tally->load(4 * (size_t)slot, 1, 0, 1);
+    tally->load(4 * (size_t)other, 1, 0, 2);
     return a.triangle_id[slot] < a.triangle_id[other];
 }
 // Ties go to the smallest triangle id, so the result does not depend on the traversal order.
@@ -64,7 +64,7 @@ template <class Tally>
 FN void test_triangle(const sdf_distance_cct_args& a, F3 p, u32 slot, Hit* best, Tally* tally) {
     const float* t = a.triangle + 9 * (size_t)slot;
     if (Tally::counts) tally->tests++;
-    tally->load(36 * (size_t)slot, 9, 4, 4);
+    tally->load(36 * (size_t)slot, 9, 4);
     float d = triangle_distance_sq(p, load3(t), load3(t + 3), load3(t + 6));
     if (d < best->distance_sq || (d == best->distance_sq && has_smaller_id(a, slot, best->slot, tally))) {
         best->distance_sq = d;
@@ -117,12 +117,12 @@ struct Structures {
 };
 template <class Args, class Tally>
 FN Structures load_node(const Args& a, u32 node, Structures, Tally* tally) {
-    tally->load(32 * (size_t)node, 6, 4, 4);
+    tally->load(32 * (size_t)node, 6, 4);
     return ((const Structures*)a.node)[node];
 }
 template <class Args, class Tally>
 FN Children children_of(const Args&, u32 node, const Structures& own, Tally* tally) {
-    tally->load(32 * (size_t)node + 24, 2, 4, 4);
+    tally->load(32 * (size_t)node + 24, 2, 4);
     Children pair = {float_bits(own.child[0]), float_bits(own.child[1])};
     return pair;
 }
@@ -135,7 +135,7 @@ struct Whole {
 };
 template <int kBytes, class Args, class Tally>
 FN Whole<kBytes> load_node(const Args& a, u32 node, Whole<kBytes>, Tally* tally) {
-    tally->load(32 * (size_t)node, 32 / kBytes, kBytes, kBytes);
+    tally->load(32 * (size_t)node, 32 / kBytes, kBytes);
     const float* row = a.node + 8 * (size_t)node;
     Whole<kBytes> own;
     if (kBytes == 16)
@@ -164,13 +164,13 @@ struct Arrays {
 };
 template <class Args, class Tally>
 FN Arrays load_node(const Args& a, u32 node, Arrays, Tally* tally) {
-    tally->load(24 * (size_t)node, 6, 4, 4);
+    tally->load(24 * (size_t)node, 6, 4);
     Arrays own = {a.box + 6 * (size_t)node};
     return own;
 }
 template <class Args, class Tally>
 FN Children children_of(const Args& a, u32 node, const Arrays&, Tally* tally) {
-    tally->load(8 * (size_t)node, 1, 8, 8);
+    tally->load(8 * (size_t)node, 1, 8);
     return ((const Children*)a.child)[node];
 }
 
@@ -181,7 +181,7 @@ struct Components {
 template <class Args, class Tally>
 FN Components load_node(const Args& a, u32 node, Components, Tally* tally) {
     size_t nodes = 2 * (size_t)a.triangles - 1;
-    tally->load(4 * (size_t)node, 6, 4, 4 * nodes);
+    tally->load(4 * (size_t)node, 6, 4 * nodes);
     Components own;
     for (int k = 0; k < 6; k++) own.box[k] = a.node[k * nodes + node];
     return own;
@@ -189,7 +189,7 @@ FN Components load_node(const Args& a, u32 node, Components, Tally* tally) {
 template <class Args, class Tally>
 FN Children children_of(const Args& a, u32 node, const Components&, Tally* tally) {
     size_t nodes = 2 * (size_t)a.triangles - 1;
-    tally->load(4 * (6 * nodes + node), 2, 4, 4 * nodes);
+    tally->load(4 * (6 * nodes + node), 2, 4 * nodes);
     Children pair = {float_bits(a.node[6 * nodes + node]), float_bits(a.node[7 * nodes + node])};
     return pair;
 }

@@ -48,7 +48,7 @@ def measured(text: str) -> dict[str, ncu.Measured]:
 
 DRAGON = table(
     [
-        row("sdf_distance_baseline", ncu.TIME, "29,920,000.00", "ns"),
+        row("sdf_distance_baseline", ncu.TIME, "29,920,000.00", "ns", Minimum="29,500,000.00", Maximum="31,000,000.00"),
         row("sdf_distance_baseline", ncu.DRAM_SECTORS, "83,008,845", "sector"),
         row("sdf_distance_baseline", ncu.LOAD_REQUESTS, "239,999,420", "request"),
         row("sdf_distance_baseline", ncu.LOAD_SECTORS, "3,390,000,000", "sector"),
@@ -68,6 +68,7 @@ def test_figures_of_the_dragon() -> None:
     assert kernels["sdf_distance_cct"].launches == 10
     figures = ncu.figures(kernels["sdf_distance_baseline"])
     assert figures["ms"] == pytest.approx(29.92)
+    assert (figures["ms_min"], figures["ms_max"]) == (pytest.approx(29.5), pytest.approx(31))
     assert figures["dram_sectors"] == 83_008_845
     assert figures["load_requests"] == 239_999_420
     assert figures["sectors_per_request"] == pytest.approx(14.13, abs=0.005)
@@ -101,7 +102,9 @@ def test_columns_in_another_order() -> None:
     swapped[block], swapped[grid] = swapped[grid], swapped[block]
     swapped = ["Context", *reversed(swapped)]
     rows = [row("k", ncu.LOAD_SECTORS, "1,234.5", "sector", Context=1)]
-    assert measured(table(rows, swapped)) == {"k": ncu.Measured(10, {ncu.LOAD_SECTORS: 1234.5})}
+    assert measured(table(rows, swapped)) == {
+        "k": ncu.Measured(10, {ncu.LOAD_SECTORS: 1234.5}, {ncu.LOAD_SECTORS: (0, 0)})
+    }
 
 
 def test_the_csv_among_other_lines() -> None:
@@ -179,12 +182,12 @@ def test_a_metric_that_one_shape_lacks_is_missing() -> None:
         row("k", "b", "n/a", Grid_Size="(2, 1, 1)"),
         row("k", "c", 1, Grid_Size="(1, 1, 1)"),
     ]
-    assert measured(table(rows)) == {"k": ncu.Measured(20, {"a": 2})}
+    assert measured(table(rows)) == {"k": ncu.Measured(20, {"a": 2}, {"a": (0, 0)})}
 
 
 def test_blocks_make_shapes_too() -> None:
     rows = [row("k", "m", 1, Block_Size="(32, 1, 1)"), row("k", "m", 4, Block_Size="(64, 1, 1)", Invocations=20)]
-    assert measured(table(rows)) == {"k": ncu.Measured(30, {"m": 3})}
+    assert measured(table(rows)) == {"k": ncu.Measured(30, {"m": 3}, {"m": (0, 0)})}
 
 
 @given(st.floats(0, 1))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import trimesh
 from typer.testing import CliRunner, Result
@@ -17,19 +18,20 @@ from sdfcli.apps.bench import ncu, thesis
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.cli.app import app
 from sdfcli.errors import InputError
+from sdfcli.spatial.binary import Traffic
 
 HEADER = (
     '"Process ID","Process Name","Host Name","Kernel Name","Block Size","Grid Size","Device","CC","Invocations",'
     '"Section Name","Metric Name","Metric Unit","Minimum","Maximum","Average"'
 )
 COUNTED = {
-    "sdf_distance_baseline": (8_000_000, 1_000, 240_000_000, 3_000_000_000, 10.9),
-    "sdf_distance_soa": (4_000_000, 500, 192_000_000, 2_400_000_000, 11.0),
-    "sdf_distance_cct": (1_000_000, 2_000, 24_000_000, 120_000_000, 8.4),
-    "sdf_distance_vectors": (6_000_000, 1_000, 60_000_000, 1_500_000_000, 10.9),
-    "sdf_distance_deferred": (5_000_000, 1_000, 120_000_000, 1_000_000_000, 10.5),
-    "sdf_distance_components": (16_000_000, 4_000, 216_000_000, 6_000_000_000, 11.0),
-    "sdf_distance_packet": (500_000, 100, 12_000_000, 60_000_000, 30.6),
+    "sdf_distance_baseline": (8_000_000, 1_000, 240_000_000, 3_000_000_000, 10.9, 80.0, 90.0),
+    "sdf_distance_soa": (4_000_000, 500, 192_000_000, 2_400_000_000, 11.0, 81.0, 91.0),
+    "sdf_distance_cct": (1_000_000, 2_000, 24_000_000, 120_000_000, 8.4, 82.0, 92.0),
+    "sdf_distance_vectors": (6_000_000, 1_000, 60_000_000, 1_500_000_000, 10.9, 83.0, 93.0),
+    "sdf_distance_deferred": (5_000_000, 1_000, 120_000_000, 1_000_000_000, 10.5, 84.0, 94.0),
+    "sdf_distance_components": (16_000_000, 4_000, 216_000_000, 6_000_000_000, 11.0, 85.0, 95.0),
+    "sdf_distance_packet": (500_000, 100, 12_000_000, 60_000_000, 30.6, 86.0, 96.0),
 }
 LONG = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum"
 REFUSED = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters\n"
@@ -39,9 +41,11 @@ def rows(counted: dict[str, tuple[float, ...]] = COUNTED, grid: str = "(100, 1, 
     """What ncu prints of these kernels: nanoseconds, sectors, requests."""
     lines = ["==PROF== Connected to process 7 (python3)", HEADER]
     for kernel, values in counted.items():
-        for metric, unit, value in zip(ncu.METRICS, ("ns", "sector", "request", "sector", ""), values, strict=True):
+        for metric, unit, value in zip(
+            ncu.METRICS, ("ns", "sector", "request", "sector", "", "%", "%"), values, strict=True
+        ):
             fields = ("7", "python3", "127.0.0.1", f"{kernel}({kernel}_args)", "(128, 1, 1)", grid, "0", "9.0", "10")
-            fields += ("Command line profiler metrics", metric, unit, "1", "2", f"{value:,}")
+            fields += ("Command line profiler metrics", metric, unit, f"{value / 2:,}", f"{2 * value:,}", f"{value:,}")
             lines.append(",".join(f'"{field}"' for field in fields))
     return "\n".join([*lines, ""])
 
@@ -97,6 +101,10 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             known = {**dict.fromkeys(queries, 16e-3), "baseline": 8e-3, "soa": 4e-3, "cct": 2e-3, "fast": 1e-3}
             return {variant: known[variant] for variant in queries}
 
+        def traffic(self, query: str) -> Traffic | None:
+            counts = ([320, 640], [3200, 1280], [4, 6], [100, 120])
+            return None if query == "fast" else Traffic(*map(np.array, counts))
+
     monkeypatch.setattr("sdfcli.apps.bench.workload.Workload", Workload)
     return done
 
@@ -135,6 +143,10 @@ def test_the_table(ball: Path, fake_ncu: Callable[..., Path], device: CpuBackend
     assert cells(done.stdout, "L1 load sectors") == [["3,000M", "2,400M", "120M", "1,500M", "1,000M", "6,000M", "60M"]]
     assert cells(done.stdout, "sectors a request") == [["12.5", "12.5", "5", "25", "8.333", "27.78", "5"]]
     assert cells(done.stdout, "active threads a warp") == [["10.9", "11", "8.4", "10.9", "10.5", "11", "30.6"]]
+    assert cells(done.stdout, "L1 hit rate of loads, %") == [["80", "81", "82", "83", "84", "85", "86"]]
+    assert cells(done.stdout, "L2 hit rate of reads, %") == [["90", "91", "92", "93", "94", "95", "96"]]
+    assert cells(done.stdout, "least time, ms") == [["4", "2", "0.5", "3", "2.5", "8", "0.25"]]
+    assert cells(done.stdout, "most time, ms") == [["16", "8", "2", "12", "10", "32", "1"]]
     assert cells(done.stdout, "times as fast as Baseline") == [["2.00", "8.00", "1.33", "1.60", "0.50", "16.00"]]
     assert cells(done.stdout, "L1 load requests, % fewer") == [["20.0", "90.0", "75.0", "50.0", "10.0", "95.0"]]
     assert cells(done.stdout, "DRAM sectors read, % fewer") == [["50.0", "-100.0", "0.0", "0.0", "-300.0", "90.0"]]
@@ -163,7 +175,7 @@ def test_the_thesis_stands_beside_its_models(bunny: Path, fake_ncu: Callable[...
 
 def test_json(bunny: Path, fake_ncu: Callable[..., Path], device: CpuBackend) -> None:
     counted = {name: values for name, values in COUNTED.items() if name != "sdf_distance_packet"}
-    fake_ncu(rows(counted) + rows({"another_kernel": (1, 2, 3, 4, 5)}))
+    fake_ncu(rows(counted) + rows({"another_kernel": (1, 2, 3, 4, 5, 6, 7)}))
     done = invoke(bunny, "--json", "--points", "near", "--count", 3, "--metrics", "lts__t_sectors.sum")
     assert done.exit_code == 0, done.output
     report = reports("profile", done.stdout)[0]
@@ -179,6 +191,10 @@ def test_json(bunny: Path, fake_ncu: Callable[..., Path], device: CpuBackend) ->
         "load_sectors": 120_000_000,
         "sectors_per_request": 5,
         "active_threads": 8.4,
+        "l1_hit_percent": 82,
+        "l2_hit_percent": 92,
+        "ms_min": 0.5,
+        "ms_max": 2,
         "lts__t_sectors.sum": None,
     }
     assert set(report["variants"]["fast"].values()) == {None}
@@ -216,8 +232,8 @@ def test_what_ncu_is_asked_for(ball: Path, fake_ncu: Callable[..., Path], device
 
 
 def test_other_kernels(ball: Path, fake_ncu: Callable[..., Path], device: CpuBackend) -> None:
-    short = {"sdf_morton": (1_000, 1, 1, 1, 32.0), "sdf_bvh_build": (5_000, 2, 10, 40, 16.0)}
-    more = {"sdf_bvh_build": (15_000, 4, 30, 80, 16.0)}
+    short = {"sdf_morton": (1_000, 1, 1, 1, 32.0, 50.0, 60.0), "sdf_bvh_build": (5_000, 2, 10, 40, 16.0, 50.0, 60.0)}
+    more = {"sdf_bvh_build": (15_000, 4, 30, 80, 16.0, 50.0, 60.0)}
     fake_ncu(rows(short) + "\n".join(rows(more, "(9, 1, 1)").splitlines()[2:]) + "\n")
     words = (ball, "-k", "morton|bvh", "--count", 4, "--metrics", LONG)
     done = invoke(*words)
@@ -235,12 +251,16 @@ def test_other_kernels(ball: Path, fake_ncu: Callable[..., Path], device: CpuBac
         "load_sectors": 60,
         "sectors_per_request": 3,
         "active_threads": 16,
+        "l1_hit_percent": 50,
+        "l2_hit_percent": 60,
+        "ms_min": 0.0025,
+        "ms_max": pytest.approx(0.03),
         LONG: None,
     }
 
 
 def test_particles(fake_ncu: Callable[..., Path], device: CpuBackend) -> None:
-    arguments = fake_ncu(rows({"sdf_flow_force": (5_000, 2, 10, 40, 16.0)}))
+    arguments = fake_ncu(rows({"sdf_flow_force": (5_000, 2, 10, 40, 16.0, 50.0, 60.0)}))
     done = invoke("flow:index", "--count", 4)
     assert done.exit_code == 0, done.output
     assert "19,136 particles, 4 steps" in done.stdout
@@ -289,9 +309,14 @@ def test_refused_counters_leave_the_times(
     assert "CUDA events" in line
     assert cells(done.stdout, "time, ms") == [["8", "4", "2", "16", "16", "16", "1"]]
     assert cells(done.stdout, "times as fast as Baseline") == [["2.00", "4.00", "0.50", "0.50", "0.50", "8.00"]]
-    assert len(cells(done.stdout, "thesis")) == 2
-    assert "sectors" not in done.stdout
-    assert "model" not in done.stdout
+    assert len(cells(done.stdout, "thesis")) == 7
+    assert cells(done.stdout, "L1 load requests")[0] == ["960"] * 6 + ["-"]
+    assert cells(done.stdout, "L1 load sectors")[0] == ["4,480"] * 6 + ["-"]
+    assert cells(done.stdout, "sectors a request")[0] == ["4.667"] * 6 + ["-"]
+    assert cells(done.stdout, "active threads a step") == [["22"] * 6 + ["-"]]
+    for which, value in {"least": "320", "mean": "480", "most": "640"}.items():
+        assert cells(done.stdout, f"requests a warp, {which}") == [[value] * 6 + ["-"]]
+    assert "DRAM" not in done.stdout.split("thesis")[0]
     assert launches == ["320 cuda:0 grid 8", "2 + 7"]
 
 
@@ -303,7 +328,7 @@ def test_no_ncu_leaves_the_times(ball: Path, no_ncu: None, device: CpuBackend, l
     report = reports("profile", done.stdout)[0]
     assert report["measured_by"] == "events"
     assert [report["variants"][name]["ms"] for name in ("baseline", "soa", "cct", "fast")] == [8, 4, 2, 1]
-    assert report["model"]["p"] is None
+    assert report["model"]["measured"] == 0
 
 
 @pytest.mark.parametrize("words", [["-k", "octree"], ["--csv", "rows.csv"]])
@@ -372,6 +397,36 @@ def test_a_mesh_that_is_not_there(fake_ncu: Callable[..., Path], device: CpuBack
     assert done.exit_code == InputError.exit_code
     assert "missing.ply" in done.stderr
     assert not arguments.exists()
+
+
+def test_loads_on_a_cpu(ball: Path, no_ncu: None) -> None:
+    done = run("profile", ball, "--loads", "--device", "cpu", "--depth", 3, "--skip", 0, "--count", 1, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    report = reports("profile", done.stdout)[0]
+    assert (report["measured_by"], report["device"]) == ("events", "cpu")
+    variants = report["variants"]
+    assert list(variants) == list(ncu.KERNELS)
+    assert variants["fast"].pop("ms") > 0
+    assert set(variants["fast"].values()) == {None}
+    for name, row in variants.items():
+        if name == "fast":
+            continue
+        assert row["sectors_per_request"] == row["load_sectors"] / row["load_requests"]
+        assert row["warp_requests_min"] <= row["warp_requests_mean"] <= row["warp_requests_max"]
+        assert 1 <= row["active_threads_per_step"] <= 32
+    requests = {name: row["load_requests"] for name, row in variants.items()}
+    assert requests["components"] > requests["soa"] > requests["cct"]
+    assert requests["baseline"] > requests["soa"]
+    reduction = 100 * (1 - requests["soa"] / requests["baseline"])
+    assert report["reduction_percent"]["soa"]["load_requests"] == pytest.approx(reduction)
+
+
+@pytest.mark.parametrize("words", [["-k", "octree"], ["--csv", "rows.csv"], ["--metrics", "a.sum"], ["--dry-run"]])
+def test_loads_go_with_nothing_of_ncu(words: list[str], ball: Path) -> None:
+    done = invoke(ball, "--loads", *words)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "--loads" in done.stderr
+    assert invoke("flow", "--loads").exit_code == 2
 
 
 @pytest.mark.gpu

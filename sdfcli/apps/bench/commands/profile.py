@@ -37,6 +37,14 @@ LABELS = {
     "load_sectors": "L1 load sectors",
     "sectors_per_request": "sectors a request",
     "active_threads": "active threads a warp",
+    "active_threads_per_step": "active threads a step",
+    "l1_hit_percent": "L1 hit rate of loads, %",
+    "l2_hit_percent": "L2 hit rate of reads, %",
+    "ms_min": "least time, ms",
+    "ms_max": "most time, ms",
+    "warp_requests_min": "requests a warp, least",
+    "warp_requests_mean": "requests a warp, mean",
+    "warp_requests_max": "requests a warp, most",
 }
 HEADINGS = {
     "ms": "ms",
@@ -45,6 +53,10 @@ HEADINGS = {
     "load_sectors": "L1\nsectors",
     "sectors_per_request": "sectors a\nrequest",
     "active_threads": "active\nthreads",
+    "l1_hit_percent": "L1 hit\n%",
+    "l2_hit_percent": "L2 hit\n%",
+    "ms_min": "least\nms",
+    "ms_max": "most\nms",
 }
 
 
@@ -64,7 +76,11 @@ Metrics = Annotated[list[str] | None, typer.Option(help="Further Nsight Compute 
 Skip = Annotated[int, typer.Option(min=0, help="Uncounted warm-up launches per kernel (with -k: pipeline runs).")]
 Count = Annotated[int, typer.Option(min=1, help="Counted launches per kernel (with -k: pipeline runs).")]
 Csv = Annotated[Path | None, typer.Option(help="CSV file with Nsight Compute's rows.")]
-Gpu = Annotated[str, typer.Option(**options.words("cuda", others="cuda:N"), help="GPU.")]
+Gpu = Annotated[str, typer.Option(**options.words("cuda", others="cuda:N"), help="GPU; with --loads also cpu.")]
+Loads = Annotated[
+    bool,
+    typer.Option("--loads", help="Count load requests and sectors by sdfcli's own kernel, without Nsight Compute."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the ncu command line and stop.")]
 
 
@@ -82,7 +98,7 @@ class Profiled(Line, title="profile", shared="input device"):
     """One line, with `variants` or `kernels`: figures by name."""
 
     repeat: Annotated[int, AT_LEAST_0, "counted launches"]
-    measured_by: Annotated[str, one_of("ncu", "events"), "Nsight Compute, or CUDA events"]
+    measured_by: Annotated[str, one_of("ncu", "events"), "Nsight Compute, or events and a kernel that counts loads"]
     triangles: Annotated[int, AT_LEAST_0, "mesh triangles; not for `flow:LAYOUT`"] = ABSENT
     points: Annotated[str | None, "`--points`; not for `flow:LAYOUT`"] = None
     depth: Annotated[int | None, AT_LEAST_0, "`--depth`; not for `flow:LAYOUT`"] = None
@@ -108,6 +124,7 @@ def profile(
     skip: Skip = 5,
     count: Count = 10,
     csv: Csv = None,
+    loads: Loads = False,
     device: Gpu = "cuda",
     dry_run: DryRun = False,
     force: options.Force = False,
@@ -115,8 +132,8 @@ def profile(
 ) -> None:
     """Profile the distance query's variants with NVIDIA Nsight Compute.
 
-    Clocks are not changed. If Nsight Compute is missing, or the driver refuses its counters, times come from CUDA
-    events.
+    Clocks are not changed. If Nsight Compute is missing, or the driver refuses its counters, and with --loads, times
+    come from CUDA events, load requests and sectors from a kernel that counts them: all but DRAM and caches.
 
     With `flow:LAYOUT` instead of a mesh: the kernels of the paper's dam break in a particle layout.
 
@@ -131,8 +148,10 @@ def profile(
     from sdfcli.runtime.files import check_ending, check_target
 
     check_points(points)
-    if not re.fullmatch(r"cuda(:\d+)?", device):
-        raise UsageError(f"--device {device}: use cuda or cuda:N; there is nothing to profile on a CPU")
+    if loads and (kernel_name is not None or metrics or csv is not None or dry_run or flow_layout(str(mesh))):
+        raise UsageError("--loads goes with a mesh, and not with -k, --metrics, --csv or --dry-run")
+    if not re.fullmatch(r"cuda(:\d+)?|cpu" if loads else r"cuda(:\d+)?", device):
+        raise UsageError(f"--device {device}: use cuda or cuda:N; on a CPU, --loads counts loads")
     if csv is not None:
         check_ending(csv, "", ".csv")
         check_target(csv, force, mesh)
@@ -157,16 +176,17 @@ def profile(
         return
     source = load_mesh(mesh)
     facts |= {"triangles": len(source.faces), "points": points, "depth": depth}
+    if loads:
+        _show_loads(facts, source, backend, skip, count, json)
+        return
     try:
         with progress(f"{mesh}: counting", json):
             lines = _count(program, command, kernel_name)
     except ncu.NoCountersError as error:
         if kernel_name is not None or csv is not None:
             raise
-        say(f"sdfcli: {error}; the times come from CUDA events")
-        with progress(f"{mesh}: timing", json):
-            variants = _time(source, backend, points, depth, skip, count)
-        _show_variants({**facts, "measured_by": "events"}, variants, json)
+        say(f"sdfcli: {error}; the times come from CUDA events, the loads from a kernel that counts them")
+        _show_loads(facts, source, backend, skip, count, json)
         return
     if csv is not None:
         _write(csv, lines, force)
@@ -216,13 +236,20 @@ def _count(program: str | None, command: list[str], kernel_name: str | None) -> 
     return lines
 
 
-def _time(mesh: Mesh, backend: Backend, points: str, depth: int, skip: int, count: int) -> dict[str, Figures]:
-    """Median milliseconds per launch, by variant."""
+def _show_loads(facts: dict[str, Any], source: Mesh, backend: Backend, skip: int, count: int, json: bool) -> None:
+    """Times the variants, and counts their loads."""
+    from sdfcli.apps.bench.loads import with_times
     from sdfcli.apps.bench.ncu import KERNELS
     from sdfcli.apps.bench.workload import Workload
 
-    seconds = Workload(mesh, backend, points, depth).query_seconds(tuple(KERNELS), count, skip)
-    return {variant: {"ms": 1e3 * value} for variant, value in seconds.items()}
+    with progress(f"{facts['input']}: timing", json) as update:
+        workload = Workload(source, backend, facts["points"], facts["depth"])
+        seconds = workload.query_seconds(tuple(KERNELS), count, skip)
+        counted = {}
+        for variant in KERNELS:
+            update(f"counting the loads of {variant}")
+            counted[variant] = workload.traffic(variant)
+    _show_variants({**facts, "measured_by": "events"}, with_times(seconds, counted), json)
 
 
 def _write(path: Path, lines: list[str], force: bool) -> None:
