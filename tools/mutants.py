@@ -287,6 +287,14 @@ MUTANTS = [
 """,
         (TRAVERSALS,),
     ),
+    Mutant(
+        "traffic: threads that do not meet",
+        f"{K}/distance/traffic.h",
+        "            site[s].count = 0;\n        }\n    };",
+        "        }\n    };",
+        (TRAVERSALS,),
+    ),
+    Mutant("ploc: ties", f"{K}/trees/ploc.h", "(i ^ j) < (i ^ best)", "j < best", ("tests/apps/bench/test_trees.py",)),
     Mutant("lone: ties", f"{K}/distance/packet.h", "other.id < best.id", "other.id > best.id", (PACKETS,)),
     Mutant(
         "packet: bound of no margin",

@@ -273,15 +273,19 @@ def all_queries(index: Any) -> None:
     import numpy as np
 
     from sdfcli.apps.bench.points import make_octree
+    from sdfcli.apps.bench.trees import build_tree
     from sdfcli.apps.bench.workload import VARIANTS
+    from sdfcli.spatial.binary import BinaryIndex
     from sdfcli.spatial.select import make_index
 
     scene, at = index._scene, np.random.default_rng(2).random((1000, 3)).astype(np.float32)
     for query in VARIANTS:
-        found = make_index(scene.backend, scene.order, query, scene.bvh)
+        found = make_index(scene.backend, scene.order, query, build_tree(scene.backend, scene.order, "ploc"))
         found.nearest(at)
         found.visits(at)
         found.nearest_in_any_order(at)
+        if isinstance(found, BinaryIndex):
+            found.traffic(at)
     make_octree(scene.backend, scene.order, "octree", 4)
 
 

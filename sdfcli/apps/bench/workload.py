@@ -8,6 +8,7 @@ from statistics import median
 
 from sdfcli.apps.bench.interleaved import median_seconds
 from sdfcli.apps.bench.points import OCTREES, check_points, make_octree, make_points
+from sdfcli.apps.bench.trees import build_tree, check_builder, quality
 from sdfcli.backend import Backend
 from sdfcli.backend.timing import Stages
 from sdfcli.errors import UsageError
@@ -37,22 +38,28 @@ VARIANTS = {
 class Workload:
     """The thesis's pipeline over a mesh, timed as a whole or query by query.
 
-    points: in points.POINTS. depth: the queried octree's finest level.
+    points: in points.POINTS. depth: the queried octree's finest level. builder: in trees.BUILDERS, of the tree under
+    the queries; stages are those of the radix tree.
 
     Raises UsageError for unknown points or an invalid depth.
     """
 
-    def __init__(self, mesh: Mesh, backend: Backend, points: str = "octree", depth: int = 9) -> None:
+    def __init__(
+        self, mesh: Mesh, backend: Backend, points: str = "octree", depth: int = 9, builder: str = "radix"
+    ) -> None:
         check_points(points)
+        check_builder(builder)
         if not 1 <= depth <= MAX_DEPTH:
             raise UsageError(f"--depth {depth}: use 1 to {MAX_DEPTH}")
         self.backend, self.depth, self.kind = backend, depth, points
         self.mesh, choice = choose_sign(mesh.on(backend), "auto")
         scene = Scene(backend, self.mesh, choice)
-        self.order, bvh = scene.order, scene.bvh
+        self.order, self.builder = scene.order, builder
+        self.bvh = scene.bvh if builder == "radix" else build_tree(backend, scene.order, builder)
+        self.quality = quality(backend, self.bvh)
         self.signer, self.choice = scene.signer, scene.choice
         self.indices = {
-            query: make_index(backend, self.order, query, bvh if walks_radix_tree(query) else None)
+            query: make_index(backend, self.order, query, self.bvh if walks_radix_tree(query) else None)
             for query in VARIANTS
         }
         if points in OCTREES:
@@ -102,6 +109,11 @@ class Workload:
         runs = [self.stages(query) for _ in range(repeat)]
         found = {name: median(run[name] for run in runs) for name in runs[0]}
         return {**found, "total": sum(found.values())}
+
+    def tree_seconds(self, repeat: int) -> float:
+        """Median seconds to build the tree under the queries from sorted triangles, after one warm-up run."""
+        cases = {self.builder: partial(build_tree, self.backend, self.order, self.builder)}
+        return median_seconds(self.backend, cases, repeat)[self.builder]
 
     def query(self, query: str) -> None:
         """Queries all points once. `fast` sorts unordered points first; a level's corners have candidates from previous

@@ -99,6 +99,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "surface/render.h"
 #include "trees/order.h"
 #include "trees/packed.h"
+#include "trees/ploc.h"
 #include "trees/radix.h"
 #include "trees/wide.h"
 #include "trees/wide_order.h"

@@ -16,6 +16,7 @@ import sdfcli
 import shapes
 from commands import run
 from sdfcli.apps.bench.points import OCTREES, POINTS, make_octree
+from sdfcli.apps.bench.trees import BUILDERS
 from sdfcli.apps.bench.workload import VARIANTS, Workload
 from sdfcli.backend import Backend
 from sdfcli.mesh.load import make_mesh
@@ -47,6 +48,8 @@ def test_tables(dragon: Path) -> None:
         *STAGES,
         "total",
         *VARIANTS.values(),
+        "tree: radix",
+        "SAH cost",
         "boxes/point",
         "Table 2.1",
         "Table 4.5",
@@ -90,6 +93,16 @@ def test_json_and_csv(dragon: Path, tmp_path: Path) -> None:
     again = run("bench", dragon, "--csv", table, *QUICK)
     assert again.returncode == 2
     assert "--force" in again.stderr
+
+
+def test_another_tree(dragon: Path) -> None:
+    reports = {name: json.loads(run("bench", dragon, "--builder", name, "--json", *QUICK).stdout) for name in BUILDERS}
+    for name, report in reports.items():
+        assert report["builder"] == name
+        assert min(report["tree"].values()) > 0
+        assert report["queries"]["baseline"]["boxes"] == report["queries"]["soa"]["boxes"]
+    assert reports["ploc"]["tree"]["sah"] < reports["radix"]["tree"]["sah"]
+    assert reports["ploc"]["queries"]["cct"]["boxes"] != reports["radix"]["queries"]["cct"]["boxes"]
 
 
 def test_scan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -188,7 +201,7 @@ def test_coherence(dragon: Path) -> None:
     assert (report["triangles"], report["depth"], report["device"]) == (1280, 4, "cpu")
     assert len(report["rows"]) == 10 * 4 * 3
     assert [row["amount"] for row in report["lead"]] == [0, 0.001, 0.01, 0.05]
-    for others in (["--uniform"], ["--fail-below", "2"], ["--csv", "x.csv"]):
+    for others in (["--uniform"], ["--fail-below", "2"], ["--csv", "x.csv"], ["--builder", "ploc"]):
         assert run(*words, *others).returncode == 2
 
 
@@ -297,7 +310,15 @@ def test_a_threshold(dragon: Path, ratio: str, code: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--points", "everywhere"], ["--query", "bfs"], ["--depth", "0"], ["--depth", "17"], ["--repeat", "0"]]
+    "words",
+    [
+        ["--points", "everywhere"],
+        ["--query", "bfs"],
+        ["--builder", "sah"],
+        ["--depth", "0"],
+        ["--depth", "17"],
+        ["--repeat", "0"],
+    ],
 )
 def test_bad_words(dragon: Path, words: list[str]) -> None:
     done = run("bench", dragon, "--device", "cpu", *words)

@@ -50,6 +50,10 @@ Seeds = Annotated[
         show_default=False,
     ),
 ]
+Builder = Annotated[
+    str,
+    typer.Option(**options.words("radix", "ploc"), help="Tree under the thesis's queries; ploc: a better one."),
+]
 FailBelow = Annotated[
     float | None,
     typer.Option(
@@ -66,6 +70,12 @@ class QueriesTimed(Line, title="bench", shared="input triangles device"):
     depth: OctreeDepth
     count: Annotated[Count, "number of query points"]
     query: Annotated[str, "query algorithm used in `stages_ms`"]
+    builder: Annotated[str, "`--builder`"]
+    tree: Annotated[
+        dict[str, float],
+        keyed(Amount, "ms sah overlap levels"),
+        "the tree under the thesis's queries: `ms` to build it, its [measures](commands/bench.md)",
+    ]
     stages_ms: Annotated[dict[str, Amount], "milliseconds per stage, and `total`"]
     queries: Annotated[
         dict[str, Annotated[dict[str, float], keyed(Amount, "ms million_per_second boxes tests ratio")]],
@@ -119,6 +129,7 @@ def bench(
     coherence: Coherence = False,
     seeds: Seeds = None,
     query: options.Query = BuildParams.query,
+    builder: Builder = "radix",
     repeat: Repeat = 5,
     fail_below: FailBelow = None,
     csv: Csv = None,
@@ -146,12 +157,14 @@ def bench(
     Example: sdfcli bench bunny.ply dragon.ply --depth 9
     """
     from sdfcli.apps.bench.points import OCTREES, check_points
+    from sdfcli.apps.bench.trees import check_builder
     from sdfcli.backend import select_backend
     from sdfcli.runtime.files import check_ending, check_target
 
     BuildParams(query=query)
     check_points(points)
-    _check_options(uniform, coherence, seeds, fail_below, csv)
+    check_builder(builder)
+    _check_options(uniform, coherence, seeds, builder, fail_below, csv)
     if csv is not None:
         check_ending(csv, "", ".csv")
         check_target(csv, force, *meshes)
@@ -168,7 +181,7 @@ def bench(
 
             measure_seeds(mesh, level, backend, repeat, json, quiet)
         else:
-            reports.append(_time_queries(mesh, backend, points, level, query, repeat, json, quiet))
+            reports.append(_time_queries(mesh, backend, points, level, query, builder, repeat, json, quiet))
     if reports and points in OCTREES and not json and not quiet:
         _print_thesis(reports)
     if csv is not None:
@@ -178,7 +191,7 @@ def bench(
 
 
 def _check_options(
-    uniform: bool, coherence: bool, seeds: str | None, fail_below: float | None, csv: Path | None
+    uniform: bool, coherence: bool, seeds: str | None, builder: str, fail_below: float | None, csv: Path | None
 ) -> None:
     """Raises UsageError for impossible values and incompatible options."""
     if seeds not in (None, "knn"):
@@ -186,17 +199,25 @@ def _check_options(
     if fail_below is not None and not fail_below > 0:
         raise UsageError(f"--fail-below {fail_below:g}: use a ratio above 0")
     compared = uniform + coherence + (seeds is not None)
-    if compared > 1 or (compared and (csv is not None or fail_below is not None)):
+    if compared > 1 or (compared and (csv is not None or fail_below is not None or builder != "radix")):
         raise UsageError(
-            "--uniform, --coherence and --seeds go with neither --csv nor --fail-below, nor with each other"
+            "--uniform, --coherence and --seeds go with none of --csv, --fail-below, --builder, nor with each other"
         )
 
 
 def _time_queries(
-    mesh: str, backend: Backend, points: str, depth: int, query: str, repeat: int, json: bool, quiet: bool
+    mesh: str,
+    backend: Backend,
+    points: str,
+    depth: int,
+    query: str,
+    builder: str,
+    repeat: int,
+    json: bool,
+    quiet: bool,
 ) -> QueriesTimed:
     with progress(mesh, quiet or json) as update:
-        report = _measure(mesh, backend, points, depth, query, repeat, update)
+        report = _measure(mesh, backend, points, depth, query, builder, repeat, update)
     if json:
         print_json(report)
     elif not quiet:
@@ -213,14 +234,14 @@ def _fail_slow(reports: list[QueriesTimed], query: str, least: float) -> None:
 
 
 def _measure(
-    path: str, backend: Backend, points: str, depth: int, query: str, repeat: int, update: Any
+    path: str, backend: Backend, points: str, depth: int, query: str, builder: str, repeat: int, update: Any
 ) -> QueriesTimed:
     from sdfcli.apps.bench.workload import VARIANTS, Workload
     from sdfcli.mesh.load import load_mesh
 
     update("loading")
     mesh = load_mesh(path)
-    workload = Workload(mesh, backend, points, depth)
+    workload = Workload(mesh, backend, points, depth, builder)
     update("stages")
     stages = workload.stage_seconds(query, repeat)
     update("queries")
@@ -244,6 +265,8 @@ def _measure(
         depth=depth,
         count=len(workload.points),
         query=query,
+        builder=builder,
+        tree={"ms": 1e3 * workload.tree_seconds(repeat), **vars(workload.quality)},
         stages_ms={name: 1e3 * value for name, value in stages.items()},
         queries=found,
     )
@@ -323,6 +346,12 @@ def _print_report(report: QueriesTimed) -> None:
     title = f"{report.input}: {counts}, {report.device}"
     stages = report.stages_ms
     print_table(title, [(name, f"{ms:.3f}") for name, ms in stages.items()], ("stage", "ms"))
+    tree = report.tree
+    print_lines(
+        "",
+        f"tree: {report.builder}, {tree['ms']:.3f} ms, {tree['levels']} levels, SAH cost {tree['sah']:.4g}, "
+        f"overlap of siblings {100 * tree['overlap']:.1f} %",
+    )
     rows = [
         (
             VARIANTS[name],
@@ -394,6 +423,7 @@ def _write_csv(path: Path, reports: list[QueriesTimed], force: bool) -> None:
     rows = []
     for report in reports:
         common = {name: getattr(report, name) for name in ("input", "triangles", "device", "points", "depth", "count")}
+        common |= {"builder": report.builder, **{f"tree_{name}": value for name, value in report.tree.items()}}
         stages = {f"{name}_ms": ms for name, ms in report.stages_ms.items() if name != "query"}
         rows += [{**common, "query": name, **row, **stages} for name, row in report.queries.items()]
     with written_whole(path, force) as temporary, open(temporary, "w", newline="") as file:

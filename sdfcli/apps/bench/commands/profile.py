@@ -25,9 +25,9 @@ TITLES = {
     "baseline": "Baseline",
     "soa": "SoA",
     "cct": "SoA+CCT",
-    "vectors": "Baseline,\n16-byte loads",
-    "deferred": "Baseline,\ndeferred",
-    "components": "complete\nSoA",
+    "vectors": "Baseline, 16 B",
+    "deferred": "deferred",
+    "components": "complete SoA",
     "fast": "fast",
 }
 LABELS = {
