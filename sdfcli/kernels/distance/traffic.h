@@ -18,24 +18,29 @@ struct SiteLoads {
     int loads;      // per thread
     size_t stride;  // between a thread's loads, in bytes
     size_t offset[SDF_WARP];
-};
-FN void add_offset(SiteLoads* site, size_t offset) {
-    u32 k = site->count;
-    while (k > 0 && site->offset[k - 1] > offset) k--;
-    if (k > 0 && site->offset[k - 1] == offset) return;
-    for (u32 j = site->count++; j > k; j--) site->offset[j] = site->offset[j - 1];
-    site->offset[k] = offset;
-}
-FN u32 sectors_at(const SiteLoads& site, int load) {
-    u32 sectors = 0;
-    for (u32 k = 0; k < site.count; k++) {
-        size_t shift = load * site.stride;
-        if (k == 0 || (site.offset[k] + shift) / 32 != (site.offset[k - 1] + shift) / 32) sectors++;
-    }
-    return sectors;
-}
 
-// Counts a thread's tests, and adds its loads to its warp's. Loads are aligned: none crosses a sector's edge.
+    APART void add(size_t first, int many, size_t apart) {
+        loads = many;
+        stride = apart;
+        u32 k = count;
+        while (k > 0 && offset[k - 1] > first) k--;
+        if (k > 0 && offset[k - 1] == first) return;
+        for (u32 j = count++; j > k; j--) offset[j] = offset[j - 1];
+        offset[k] = first;
+    }
+    // Loads are aligned: none crosses a sector's edge.
+    APART u32 sectors() const {
+        u32 sum = 0;
+        for (int load = 0; load < loads; load++)
+            for (u32 k = 0; k < count; k++) {
+                size_t shift = load * stride;
+                sum += k == 0 || (offset[k] + shift) / 32 != (offset[k - 1] + shift) / 32;
+            }
+        return sum;
+    }
+};
+
+// Counts a thread's tests, and adds its loads to its warp's.
 struct TrafficTests {
     static constexpr bool counts = true;
     u32 boxes, tests;
@@ -43,10 +48,7 @@ struct TrafficTests {
     SiteLoads* warp;
     METHOD void at(LoadSite next) { site = next; }
     METHOD void load(size_t offset, int loads, size_t stride, int part = 0) {
-        SiteLoads* at = warp + site + part;
-        at->loads = loads;
-        at->stride = stride;
-        add_offset(at, offset);
+        warp[site + part].add(offset, loads, stride);
     }
 };
 
@@ -73,7 +75,7 @@ FN void count_traffic(const sdf_distance_traffic_args& a, u32 warp) {
         for (int s = 0; s < LOAD_SITES; s++) {
             if (site[s].count == 0) continue;
             requests += site[s].loads;
-            for (int load = 0; load < site[s].loads; load++) sectors += sectors_at(site[s], load);
+            sectors += site[s].sectors();
             site[s].count = 0;
         }
     };
