@@ -288,10 +288,10 @@ MUTANTS = [
         (TRAVERSALS,),
     ),
     Mutant(
-        "traffic: threads that do not meet",
+        "traffic: sectors of 4 bytes",
         f"{K}/distance/traffic.h",
-        "            site[s].count = 0;\n        }\n    };",
-        "        }\n    };",
+        "(offset[k] + shift) / 32 != (offset[k - 1] + shift) / 32",
+        "(offset[k] + shift) / 4 != (offset[k - 1] + shift) / 4",
         (TRAVERSALS,),
     ),
     Mutant("ploc: ties", f"{K}/trees/ploc.h", "(i ^ j) < (i ^ best)", "j < best", ("tests/apps/bench/test_trees.py",)),
