@@ -234,13 +234,14 @@ def steps_between_kernels(mesh: Any) -> None:
 
 
 def flows(mesh: Any) -> None:
-    """Water around a mesh and next to wall particles, in every layout, with an overfull bucket."""
+    """Water around a mesh and next to wall particles, in every layout, with an overfull bucket, and in slabs."""
     import numpy as np
 
     import sdfcli
     from sdfcli.apps.flow.fluid import Fluid
     from sdfcli.apps.flow.layout import LAYOUTS, Grid, ParticleStore
     from sdfcli.apps.flow.run import FlowOptions, prepare
+    from sdfcli.apps.flow.slabs import Slabs
     from sdfcli.apps.flow.step import Stepper
     from sdfcli.apps.flow.surface import water_surface
     from sdfcli.backend import C
@@ -266,6 +267,8 @@ def flows(mesh: Any) -> None:
             for _ in range(2):
                 stepper.step()
             stepper.measure()
+    grid = Grid.over(np.zeros(3), np.ones(3), fluid.reach)
+    Slabs([CpuBackend(THREADS)] * 3, grid, fluid, [None] * 3, place, rest, kind, number).advance(3)
 
 
 def all_queries(index: Any) -> None:

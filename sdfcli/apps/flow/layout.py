@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +76,32 @@ class Grid:
         """Bucket count."""
         return self.across[0] * self.across[1] * self.across[2]
 
+    def group(self, backend: Backend) -> Group:
+        """Buckets as a kernel argument."""
+        (x, y, z), (nx, ny, nz) = self.low, self.across
+        return backend.group("BucketGrid", x=x, y=y, z=z, over_edge=1 / self.edge, nx=nx, ny=ny, nz=nz)
+
+    def slab(self, backend: Backend, layers: Layers) -> Group:
+        """Layers of buckets as a kernel argument."""
+        stride = math.prod(self.across[: layers.axis])
+        return backend.group(
+            "Slab", stride=stride, across=self.across[layers.axis], first=layers.first, last=layers.last
+        )
+
+    def layer(self, place: npt.NDArray[np.float32], axis: int) -> npt.NDArray[np.int64]:
+        """Layers (n,) of positions (n, 3) float32 along an axis, but for rounding."""
+        at = np.clip((place[:, axis] - self.low[axis]) / self.edge, 0, self.across[axis] - 3)
+        return np.asarray(at.astype(np.int64) + 1)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Layers of buckets, from the first to before the last, along an axis."""
+
+    axis: int
+    first: int
+    last: int
+
 
 class ParticleStore:
     """Particles on a device.
@@ -83,6 +110,9 @@ class ParticleStore:
     position, velocity  (places, 3) float32, in metres and metres per second.
     kind                (places,) uint8: C.FLUID, C.WALL or C.GONE.
     number              (places,) uint32.
+    own                 (places,) uint32, buckets, after `sort`.
+    end                 (buckets,) uint32, each bucket's end in the order by buckets, after `sort`.
+    slab                the device's layers of buckets, as a kernel argument.
     spare_position, spare_velocity  temporaries within a step.
     """
 
@@ -97,15 +127,19 @@ class ParticleStore:
         number: npt.NDArray[np.uint32],
         room: int = ROOM,
         listed: int = LISTED,
+        layers: Layers | None = None,
+        spare: int = 0,
     ) -> None:
-        """Copies host arrays, sorted by number and within the grid. listed: LISTED, or 0 for no lists.
+        """Copies host arrays, sorted by number and within the grid. listed: LISTED, or 0 for no lists. layers: the
+        device's share; default: all. spare: empty places after the particles.
 
         Raises UsageError for too many places.
         """
         self.backend, self.layout, self.grid, self.room = backend, LAYOUTS[layout], grid, room
         n, xp = len(position), backend.xp
         fixed = grid.buckets * room if self.layout == C.LAYOUT_BUCKET else 0
-        self.places = max(n, fixed)
+        self.places = max(n, fixed) + spare
+        self.slab = grid.slab(backend, layers or Layers(2, 0, grid.across[2]))
         if self.places > MOST_PLACES:
             raise UsageError(
                 f"{self.places:,} places for particles are too many; use another layout, or larger spacing"
@@ -114,11 +148,11 @@ class ParticleStore:
             xp.zeros((self.places, 3), np.float32) for _ in range(4)
         )
         self.kind, self._spare_kind = (backend.filled(self.places, C.GONE, np.uint8) for _ in range(2))
-        self.number, self._spare_number, self._own, self._spare_own = (
+        self.number, self._spare_number, self.own, self._spare_own = (
             xp.zeros(self.places, np.uint32) for _ in range(4)
         )
         self._arrival, self._member, self._ranked = (xp.zeros(self.places, np.uint32) for _ in range(3))
-        self._end, self._most = xp.zeros(grid.buckets, np.uint32), xp.zeros(1, np.uint64)
+        self.end, self._most = xp.zeros(grid.buckets, np.uint32), xp.zeros(1, np.uint64)
         self._link = xp.empty(self.places + grid.buckets, np.uint32) if self.layout == C.LAYOUT_INDEX else None
         self._listed, self._many, self._list = listed, None, None
         if listed:
@@ -134,28 +168,19 @@ class ParticleStore:
     def sort(self) -> None:
         """(i) Sorts the particles into their buckets, without removed ones."""
         backend, places = self.backend, self.places
-        grid = backend.group(
-            "BucketGrid",
-            x=self.grid.low[0],
-            y=self.grid.low[1],
-            z=self.grid.low[2],
-            over_edge=1 / self.grid.edge,
-            nx=self.grid.across[0],
-            ny=self.grid.across[1],
-            nz=self.grid.across[2],
-        )
-        self._end[...] = 0
-        known = {"kind": self.kind, "own": self._own}
+        grid = self.grid.group(backend)
+        self.end[...] = 0
+        known = {"kind": self.kind, "own": self.own}
         backend.run(
-            "sdf_flow_count", places, grid=grid, position=self.position, count=self._end, arrival=self._arrival, **known
+            "sdf_flow_count", places, grid=grid, position=self.position, count=self.end, arrival=self._arrival, **known
         )
-        backend.inclusive_scan(self._end)
-        backend.run("sdf_flow_arrive", places, arrival=self._arrival, end=self._end, member=self._member, **known)
+        backend.inclusive_scan(self.end)
+        backend.run("sdf_flow_arrive", places, arrival=self._arrival, end=self.end, member=self._member, **known)
         backend.run(
             "sdf_flow_rank",
             places,
             number=self.number,
-            end=self._end,
+            end=self.end,
             member=self._member,
             ranked=self._ranked,
             **known,
@@ -163,7 +188,7 @@ class ParticleStore:
         if self._link is None:
             self._move()
         else:
-            own = {"places": places, "buckets": self.grid.buckets, "end": self._end, "own": self._own}
+            own = {"places": places, "buckets": self.grid.buckets, "end": self.end, "own": self.own}
             backend.run("sdf_flow_link", len(self._link), ranked=self._ranked, link=self._link, **own)
         self._group = self._grouped()
 
@@ -188,9 +213,9 @@ class ParticleStore:
             places=self.places,
             buckets=self.grid.buckets,
             room=self.room if self.layout == C.LAYOUT_BUCKET else 0,
-            end=self._end,
+            end=self.end,
             ranked=self._ranked,
-            own=self._own,
+            own=self.own,
             position=self.position,
             velocity=self.velocity,
             kind=self.kind,
@@ -206,7 +231,7 @@ class ParticleStore:
         self.velocity, self.spare_velocity = self.spare_velocity, self.velocity
         self.kind, self._spare_kind = self._spare_kind, self.kind
         self.number, self._spare_number = self._spare_number, self.number
-        self._own, self._spare_own = self._spare_own, self._own
+        self.own, self._spare_own = self._spare_own, self.own
 
     def group(self) -> Group:
         """Particles as a kernel argument, after `sort`."""
@@ -222,10 +247,11 @@ class ParticleStore:
             buckets=self.grid.buckets,
             nx=self.grid.across[0],
             ny=self.grid.across[1],
-            end=self._end,
+            end=self.end,
             link=self._link,
-            own=self._own,
+            own=self.own,
             kind=self.kind,
+            slab=self.slab,
             listed=self._listed,
             many=self._many,
             list=self._list,
@@ -237,9 +263,14 @@ class ParticleStore:
         """A bucket's maximum particle count in any step if above `room`, else 0. Synchronises."""
         return int(self._most[0])
 
-    def by_number(self, *arrays: Array) -> list[npt.NDArray[Any]]:
-        """The existing particles' entries in arrays (places, ...), on the host, sorted by number."""
+    def by_number(self, *arrays: Array, layers: Layers | None = None) -> list[npt.NDArray[Any]]:
+        """The existing particles' entries in arrays (places, ...), on the host, sorted by number. layers: of the
+        particles' buckets."""
         kind, number = (self.backend.to_host(array) for array in (self.kind, self.number))
         there = np.flatnonzero(kind != C.GONE)
+        if layers is not None:
+            stride, across = math.prod(self.grid.across[: layers.axis]), self.grid.across[layers.axis]
+            layer = self.backend.to_host(self.own)[there] // stride % across
+            there = there[(layer >= layers.first) & (layer < layers.last)]
         there = there[np.argsort(number[there])]
         return [self.backend.to_host(array)[there] for array in arrays]

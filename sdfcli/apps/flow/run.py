@@ -15,9 +15,10 @@ from sdfcli.apps.flow import cases
 from sdfcli.apps.flow.cases import Start
 from sdfcli.apps.flow.fluid import COURANT, DENSITY, VISCOSITY, Fluid
 from sdfcli.apps.flow.layout import ROOM, WIDER_FOR_FALLS, Grid, ParticleStore, check_layout
+from sdfcli.apps.flow.slabs import MARGIN, Slabs
 from sdfcli.apps.flow.step import Stepper
 from sdfcli.apps.flow.wall import CLEARANCE, FieldWall
-from sdfcli.backend import C, select_backend
+from sdfcli.backend import Backend, C, select_backends
 from sdfcli.errors import CheckFailedError, InputError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.stated_error import StatedError, is_unsigned
@@ -106,7 +107,7 @@ class FlowOptions:
             a fall from the box's top to the domain's ground. Divided so that frames have integer step counts.
         viscosity: kinematic, in m^2/s; by default water's, below what the particles' own noise amounts to.
         layout: `compact`, `bucket` or `index`: particle order in memory.
-        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        device: `auto`, `cpu`, `cuda`, `cuda:N`, or several GPUs as in `cuda:0,1`.
         threads: CPU thread count; default: all CPUs available to the process.
     """
 
@@ -146,20 +147,31 @@ class Flow:
     def __init__(self, field: Field | None, start: Start, fluid: Fluid, per_frame: int, options: FlowOptions) -> None:
         check_layout(options.layout)
         self.start, self.fluid, self.frames, self.per_frame = start, fluid, options.frames, per_frame
-        self._layout, self._room = options.layout, ROOM
-        self.backend = select_backend(options.device, options.threads)
+        self._layout, self._room, self._margin = options.layout, ROOM, MARGIN
+        self.backends = select_backends(options.device, options.threads)
+        if len(self.backends) > 1 and options.layout != "compact":
+            raise UsageError(f"--layout {options.layout}: use compact on several devices")
+        self.backend = self.backends[0]
         size = start.high - start.low
-        with self.backend.active():
-            self.wall = (
-                None
-                if field is None
-                else FieldWall(self.backend, field, options.inside, np.zeros(3), size, start.low, fluid.spacing)
-            )
-            self.grid = (
-                Grid.over(np.zeros(3), size, fluid.reach, WIDER_FOR_FALLS)
-                if self.wall is None
-                else Grid.over(np.full(3, -fluid.reach), size + fluid.reach, fluid.reach, WIDER_FOR_FALLS)
-            )
+
+        def wall(backend: Backend) -> FieldWall | None:
+            if field is None:
+                return None
+            with backend.active():
+                return FieldWall(backend, field, options.inside, np.zeros(3), size, start.low, fluid.spacing)
+
+        self._walls = [wall(backend) for backend in self.backends]
+        self.wall = self._walls[0]
+        self.grid = (
+            Grid.over(np.zeros(3), size, fluid.reach, WIDER_FOR_FALLS)
+            if self.wall is None
+            else Grid.over(np.full(3, -fluid.reach), size + fluid.reach, fluid.reach, WIDER_FOR_FALLS)
+        )
+
+    @property
+    def device(self) -> str:
+        """The devices' names."""
+        return ",".join(backend.name for backend in self.backends)
 
     def first(self) -> State:
         """Initial state. Raises InputError if no particle fits."""
@@ -190,21 +202,7 @@ class Flow:
             return self._after(state)
 
     def _after(self, state: State) -> State:
-        while True:
-            store = ParticleStore(
-                self.backend, self._layout, self.grid, state.place, state.velocity, state.kind, state.number, self._room
-            )
-            stepper = Stepper(store, self.fluid, self.wall)
-            stepper.advance(self.per_frame)
-            fullest = store.fullest()
-            if fullest <= self._room:
-                break
-            while self._room < fullest:
-                self._room *= 2
-        stepper.measure()
-        number, kind, place, velocity, pressure = store.by_number(
-            store.number, store.kind, store.position, store.velocity, stepper.pressure
-        )
+        (number, kind, place, velocity, pressure), behind, fast = self._advanced(state)
         index = state.index + 1
         if not self.bears(velocity):
             raise CheckFailedError(
@@ -223,12 +221,36 @@ class Flow:
                 pressure,
                 state.origin,
                 state.lost + len(state) - len(number),
-                state.behind + stepper.behind,
-                state.fast + stepper.too_fast,
+                state.behind + behind,
+                state.fast + fast,
                 None,
                 0.0,
             )
         )
+
+    def _advanced(self, state: State) -> tuple[list[Arrays], int, int]:
+        """A frame later: the particles' number, kind, place, velocity and pressure, and what is added to `behind` and
+        `fast`."""
+        known = state.place, state.velocity, state.kind, state.number
+        if len(self.backends) > 1:
+            while True:
+                slabs = Slabs(self.backends, self.grid, self.fluid, self._walls, *known, self._margin)
+                slabs.advance(self.per_frame)
+                if not slabs.lacking():
+                    return slabs.by_number(), slabs.behind, slabs.too_fast
+                self._margin *= 2
+        while True:
+            store = ParticleStore(self.backend, self._layout, self.grid, *known, self._room)
+            stepper = Stepper(store, self.fluid, self.wall)
+            stepper.advance(self.per_frame)
+            fullest = store.fullest()
+            if fullest <= self._room:
+                break
+            while self._room < fullest:
+                self._room *= 2
+        stepper.measure()
+        arrays = store.by_number(store.number, store.kind, store.position, store.velocity, stepper.pressure)
+        return arrays, stepper.behind, stepper.too_fast
 
     def bears(self, velocity: npt.NDArray[np.float32]) -> bool:
         """Whether particles with velocities (n, 3) move little enough in a time step; False for non-finite ones."""

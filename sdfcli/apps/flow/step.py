@@ -139,7 +139,7 @@ class Stepper:
     def _push(self, position: Array, velocity: Array, nearest: Array | None = None) -> None:
         if self._wall is not None:
             with self._stage("push"):
-                self._wall.push(self.store.kind, position, velocity, self._behind, nearest)
+                self._wall.push(self.store, position, velocity, self._behind, nearest)
 
     def _stage(self, name: str) -> AbstractContextManager[None]:
         return nullcontext() if self._stages is None else self._stages(name, self.store.backend)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.apps.flow.fluid import REACH, RESTITUTION, weight
+from sdfcli.apps.flow.layout import ParticleStore
 from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.errors import UsageError
 from sdfcli.field.field import Field
@@ -74,17 +75,21 @@ class FieldWall:
         self.backend.run("sdf_flow_clearance", len(points), bounds=self._bounds, points=points, distance=distance)
         return distance
 
-    def push(self, kind: Array, position: Array, velocity: Array, behind: Array, nearest: Array | None = None) -> None:
-        """Moves particles out of walls and makes them bounce. behind: (1,) uint32, incremented per particle still
-        behind a wall. nearest: (n, 4) float32, receives the unit vector away from each particle's nearest wall, and the
-        distance from it."""
+    def push(
+        self, store: ParticleStore, position: Array, velocity: Array, behind: Array, nearest: Array | None = None
+    ) -> None:
+        """Moves a sorted store's particles out of walls and makes them bounce. behind: (1,) uint32, incremented per own
+        particle still behind a wall. nearest: (n, 4) float32, receives the unit vector away from each particle's
+        nearest wall, and the distance from it."""
         self.backend.run(
             "sdf_flow_push",
-            len(kind),
+            store.places,
             bounds=self._bounds,
             least=CLEARANCE * self._spacing,
             restitution=RESTITUTION,
-            kind=kind,
+            kind=store.kind,
+            own=store.own,
+            slab=store.slab,
             position=position,
             velocity=velocity,
             nearest=nearest,

@@ -4,8 +4,9 @@
 //   FN, METHOD    qualifiers for every device-side function and member function
 //   APART         qualifier for a member compiled separately: large code compiles faster in parts
 //   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
-//   clz, popcount, float_bits          leading zeros and set bits; a float's bits
-//   double_bits, bits_double           a double as an integer, and back
+//   clz, popcount                      leading zeros and set bits
+//   float_bits, double_bits            a number as an integer
+//   bits_float, bits_double            and back
 //   load_row, store_row                aligned rows of floats
 //   fetch_add_acq_rel, load_coherent   a counter for arriving threads, and loads after it
 //   store_relaxed, load_relaxed        racing stores of equal values
@@ -37,6 +38,7 @@ FN int clz(u32 x) { return __clz((int)x); }
 FN int clz(u64 x) { return __clzll((long long)x); }
 FN int popcount(u32 x) { return __popc(x); }
 FN u32 float_bits(float x) { return __float_as_uint(x); }
+FN float bits_float(u32 bits) { return __uint_as_float(bits); }
 FN u64 double_bits(double x) { return (u64)__double_as_longlong(x); }
 FN double bits_double(u64 bits) { return __longlong_as_double((long long)bits); }
 // Increments a counter and returns its previous value. Earlier writes are visible to threads that arrive later.
@@ -124,6 +126,11 @@ FN u32 float_bits(float x) {
     u32 bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
+}
+FN float bits_float(u32 bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
 }
 FN u64 double_bits(double x) {
     u64 bits;

@@ -67,6 +67,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "field/sample.h"
 #include "field/warm_start.h"
 #include "flow/buckets.h"
+#include "flow/slabs.h"
 #include "flow/step.h"
 #include "geometry/hilbert.h"
 #include "geometry/morton.h"

@@ -4,6 +4,7 @@
 // bits in every layout.
 //
 // INTERFACE
+//   Slab, owned              layers of buckets that a device computes
 //   Particles                buckets and their contents
 //   bucket_start             a bucket's start
 //   each_in_buckets          calls a function for all particles in the buckets around one, with the vector to them
@@ -13,6 +14,15 @@
 #define SDFCLI_FLOW_PARTICLES_H
 #include "base/kernel.h"
 #include "base/vec.h"
+
+// Layers of buckets that a device computes, along one axis. Beyond them it has copies of other devices' particles.
+struct Slab {
+    u32 stride;       // from a bucket to the one in the next layer
+    u32 across;       // layers along the axis
+    u32 first, last;  // its layers
+};
+FN u32 layer_of(const Slab& slab, u32 bucket) { return bucket / slab.stride % slab.across; }
+FN bool owned(const Slab& slab, u32 bucket) { return layer_of(slab, bucket) - slab.first < slab.last - slab.first; }
 
 // Memory layouts of particles: ordered by number, with linked lists as buckets (Tomioka et al. 2025, section 3.1); a
 // fixed number of places per bucket, some of them empty (section 3.2); sorted by bucket without gaps (after Green
@@ -28,6 +38,7 @@ struct Particles {
                       // bucket's first particle; SDF_NONE: none
     const u32* own;   // [places] each particle's bucket
     const u8* kind;   // [places]
+    Slab slab;        // the device's share
     u32 listed;       // capacity of a particle's neighbour list; 0: no lists
     const u32* many;  // [places] possible neighbours; more than `listed`: the list is invalid
     const u32* list;  // [places, listed] their places, in iteration order

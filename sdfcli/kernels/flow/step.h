@@ -159,7 +159,8 @@ SDF_KERNEL(sdf_flow_gradient, PLAIN, i) {
         bool inside =
             p.x >= a.low_x && p.x < a.high_x && p.y >= a.low_y && p.y < a.high_y && p.z >= a.low_z && p.z < a.high_z;
         if (!inside) a.new_kind[i] = SDF_GONE;
-        if (!(a.fluid.step * sqrtf(dot(u, u)) <= a.farthest)) atomic_add(a.fast, 1u);
+        bool slow = a.fluid.step * sqrtf(dot(u, u)) <= a.farthest;
+        if (!slow && owned(a.all.slab, a.all.own[i])) atomic_add(a.fast, 1u);
     }
     store3(a.new_position + 3 * (size_t)i, p);
     store3(a.new_velocity + 3 * (size_t)i, u);

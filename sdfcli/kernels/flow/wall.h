@@ -110,10 +110,12 @@ struct sdf_flow_push_args {
     double least;        // minimum distance from the wall
     double restitution;  // of a collision with it
     const u8* kind;      // [n]
-    float* position;     // [n, 3] in and out
-    float* velocity;     // [n, 3] in and out
-    float* nearest;      // [n, 4] out; may be null: unit vector away from the nearest wall, and the distance from it
-    u32* behind;         // [1] in and out: number of particles still behind a wall
+    const u32* own;      // [n] each particle's bucket
+    Slab slab;
+    float* position;  // [n, 3] in and out
+    float* velocity;  // [n, 3] in and out
+    float* nearest;   // [n, 4] out; may be null: unit vector away from the nearest wall, and the distance from it
+    u32* behind;      // [1] in and out: number of own particles still behind a wall
 };
 SDF_KERNEL(sdf_flow_push, PLAIN, i) {
     if (a.kind[i] != SDF_FLUID) return;
@@ -130,7 +132,7 @@ SDF_KERNEL(sdf_flow_push, PLAIN, i) {
         }
         distance = clearance(a.bounds, load3d(at), away);
     }
-    if (!free && !(distance >= 0.0)) atomic_add(a.behind, 1u);
+    if (!free && !(distance >= 0.0) && owned(a.slab, a.own[i])) atomic_add(a.behind, 1u);
     if (!a.nearest) return;
     for (int k = 0; k < 3; k++) a.nearest[4 * (size_t)i + k] = (float)away[k];
     a.nearest[4 * (size_t)i + 3] = (float)distance;

@@ -102,33 +102,41 @@ def test_the_map_at_sides_edges_and_corners() -> None:
     assert found[(points == 0.5).all(axis=1)].max() == 0
 
 
+def stored(places: Arrays, velocity: Arrays, kind: Arrays) -> ParticleStore:
+    """Particles in the order given."""
+    grid = Grid.over(np.full(3, -0.1), np.full(3, 1.1), REACH * SPACING)
+    number = np.arange(len(kind), dtype=np.uint32)
+    store = ParticleStore(select_backend("cpu"), "index", grid, places.astype(np.float32), velocity, kind, number)
+    store.sort()
+    return store
+
+
 def test_push_and_bounce() -> None:
     wall = wall_of_box()
     backend = wall.backend
     position = np.array([[0.5, 0.5, 0.01], [0.5, 0.5, -0.02], [0.99, 0.01, 0.5], [0.5, 0.5, 0.5], [0.5, 0.5, 0.01]])
     velocity = np.array([[1, 0, -2], [0, 0, 3], [1, -1, 0], [9, 9, 9], [0, 0, -1]], np.float32)
     kind = np.array([C.FLUID, C.FLUID, C.FLUID, C.FLUID, C.GONE], np.uint8)
-    behind = np.zeros(1, np.uint32)
-    places = position.astype(np.float32)
-    nearest = np.full((5, 4), 7, np.float32)
-    wall.push(kind, places, velocity, behind, nearest)
+    store, behind, nearest = stored(position, velocity, kind), np.zeros(1, np.uint32), np.full((5, 4), 7, np.float32)
+    wall.push(store, store.position, store.velocity, behind, nearest)
     d = CLEARANCE * SPACING
     expected = [[0.5, 0.5, d], [0.5, 0.5, d], [1 - d, d, 0.5], [0.5, 0.5, 0.5], [0.5, 0.5, 0.01]]
-    np.testing.assert_allclose(places, expected, atol=1e-6)
-    assert backend.to_host(wall.clearance(places))[:3].min() >= d - 1e-6
-    np.testing.assert_allclose(velocity, [[1, 0, 0.4], [0, 0, 3], [-0.2, 0.2, 0], [9, 9, 9], [0, 0, -1]], atol=1e-6)
+    np.testing.assert_allclose(store.position, expected, atol=1e-6)
+    assert backend.to_host(wall.clearance(store.position))[:3].min() >= d - 1e-6
+    bounced = [[1, 0, 0.4], [0, 0, 3], [-0.2, 0.2, 0], [9, 9, 9], [0, 0, -1]]
+    np.testing.assert_allclose(store.velocity, bounced, atol=1e-6)
     assert behind[0] == 0
-    np.testing.assert_allclose(
-        nearest[[0, 1, 3, 4]], [[0, 0, 1, d], [0, 0, 1, d], [1, 0, 0, 0.5], [7, 7, 7, 7]], atol=1e-6
-    )
+    known = [[0, 0, 1, d], [0, 0, 1, d], [1, 0, 0, 0.5], [7, 7, 7, 7]]
+    np.testing.assert_allclose(nearest[[0, 1, 3, 4]], known, atol=1e-6)
     assert nearest[2].tolist() in ([-1, 0, 0, nearest[2, 3]], [0, 1, 0, nearest[2, 3]])
     np.testing.assert_allclose(nearest[2, 3], d, atol=1e-6)
 
 
 def test_a_particle_that_is_not_a_number_is_left_alone() -> None:
-    places, velocity = np.full((3, 3), np.nan, np.float32), np.zeros((3, 3), np.float32)
+    places = np.full((3, 3), np.nan)
     places[1], places[2] = np.inf, (0.5, np.nan, 0.5)
-    wall_of_field().push(np.zeros(3, np.uint8), places, velocity, np.zeros(1, np.uint32))
+    store = stored(places, np.zeros((3, 3), np.float32), np.zeros(3, np.uint8))
+    wall_of_field().push(store, store.position, store.velocity, np.zeros(1, np.uint32))
 
 
 class Walled(Tank):
