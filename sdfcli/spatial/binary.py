@@ -61,7 +61,7 @@ class BinaryIndex(DistanceIndex):
             "sdf_distance_traffic",
             warps,
             walk=WALKS.index(self._query),
-            query=backend.group("sdf_distance_cct_args", n=n, **self._tree, **query),
+            query=backend.group("StackQuery", n=n, **self._tree, **query),
             **counts,
         )
         return Traffic(**{name: backend.to_host(count) for name, count in counts.items()})

@@ -37,7 +37,7 @@ FN float measure_box(F3 p, const float* box, Tally* tally) {
     return box_distance_sq(p, box);
 }
 
-struct sdf_distance_cct_args {
+struct StackQuery {
     u32 n;  // queries
     u32 triangles;
     u32 seeds;               // seed slots per query
@@ -54,14 +54,14 @@ struct sdf_distance_cct_args {
     u32* tests;              // [n] out, counting kernels: triangle tests
 };
 template <class Tally>
-FN bool has_smaller_id(const sdf_distance_cct_args& a, u32 slot, u32 other, Tally* tally) {
+FN bool has_smaller_id(const StackQuery& a, u32 slot, u32 other, Tally* tally) {
     tally->load(4 * (size_t)slot, 1, 0, 1);
     tally->load(4 * (size_t)other, 1, 0, 2);
     return a.triangle_id[slot] < a.triangle_id[other];
 }
 // Ties go to the smallest triangle id, so the result does not depend on the traversal order.
 template <class Tally>
-FN void test_triangle(const sdf_distance_cct_args& a, F3 p, u32 slot, Hit* best, Tally* tally) {
+FN void test_triangle(const StackQuery& a, F3 p, u32 slot, Hit* best, Tally* tally) {
     const float* t = a.triangle + 9 * (size_t)slot;
     if (Tally::counts) tally->tests++;
     tally->load(36 * (size_t)slot, 9, 4);
@@ -73,14 +73,14 @@ FN void test_triangle(const sdf_distance_cct_args& a, F3 p, u32 slot, Hit* best,
 }
 // The same after a test of the triangle's box: a tenth of the work, and usually sufficient.
 template <class Tally>
-FN void test_boxed_triangle(const sdf_distance_cct_args& a, F3 p, u32 slot, Hit* best, Tally* tally) {
+FN void test_boxed_triangle(const StackQuery& a, F3 p, u32 slot, Hit* best, Tally* tally) {
     if (measure_box(p, triangle_box(a.triangle + 9 * (size_t)slot).v, tally) <= best->distance_sq)
         test_triangle(a, p, slot, best, tally);
 }
 
 // Initial bound from triangles known to be close, such as the previous frame's. A single triangle has no tree.
 template <class Tally>
-FN Hit first_hit(const sdf_distance_cct_args& a, F3 p, u32 i, Tally* tally) {
+FN Hit first_hit(const StackQuery& a, F3 p, u32 i, Tally* tally) {
     Hit best = {SDF_UNKNOWN, 0};
     u32 last = SDF_NONE;
     for (u32 s = 0; s < a.seeds; s++) {
@@ -97,7 +97,7 @@ FN Hit first_hit(const sdf_distance_cct_args& a, F3 p, u32 i, Tally* tally) {
 }
 
 template <class Tally>
-FN void store_hit(const sdf_distance_cct_args& a, u32 i, Hit best, Tally tally) {
+FN void store_hit(const StackQuery& a, u32 i, Hit best, Tally tally) {
     a.distance[i] = sqrtf(best.distance_sq);
     a.slot[i] = best.slot;
     if (!Tally::counts) return;
@@ -272,7 +272,7 @@ FN void walk_radix_tree(const Args& a, F3 p, bool lean, Tally* tally, const Test
 }
 
 template <class Walk, class Tally>
-FN void stack_query(const sdf_distance_cct_args& a, u32 i) {
+FN void stack_query(const StackQuery& a, u32 i) {
     F3 p = load3(a.points + 3 * (size_t)i);
     Tally tally = {0, 0};
     Hit best = first_hit(a, p, i, &tally);
@@ -282,28 +282,29 @@ FN void stack_query(const sdf_distance_cct_args& a, u32 i) {
     store_hit(a, i, best, tally);
 }
 
-using sdf_distance_baseline_args = sdf_distance_cct_args;
+using sdf_distance_baseline_args = StackQuery;
 SDF_KERNEL(sdf_distance_baseline, PLAIN, i) { stack_query<LeftFirst<Whole<4>>, Uncounted>(a, i); }
-using sdf_distance_baseline_counted_args = sdf_distance_cct_args;
+using sdf_distance_baseline_counted_args = StackQuery;
 SDF_KERNEL(sdf_distance_baseline_counted, PLAIN, i) { stack_query<LeftFirst<Whole<4>>, Counted>(a, i); }
-using sdf_distance_vectors_args = sdf_distance_cct_args;
+using sdf_distance_vectors_args = StackQuery;
 SDF_KERNEL(sdf_distance_vectors, PLAIN, i) { stack_query<LeftFirst<Whole<16>>, Uncounted>(a, i); }
-using sdf_distance_vectors_counted_args = sdf_distance_cct_args;
+using sdf_distance_vectors_counted_args = StackQuery;
 SDF_KERNEL(sdf_distance_vectors_counted, PLAIN, i) { stack_query<LeftFirst<Whole<16>>, Counted>(a, i); }
-using sdf_distance_soa_args = sdf_distance_cct_args;
+using sdf_distance_soa_args = StackQuery;
 SDF_KERNEL(sdf_distance_soa, PLAIN, i) { stack_query<LeftFirst<Arrays>, Uncounted>(a, i); }
-using sdf_distance_soa_counted_args = sdf_distance_cct_args;
+using sdf_distance_soa_counted_args = StackQuery;
 SDF_KERNEL(sdf_distance_soa_counted, PLAIN, i) { stack_query<LeftFirst<Arrays>, Counted>(a, i); }
-using sdf_distance_components_args = sdf_distance_cct_args;
+using sdf_distance_components_args = StackQuery;
 SDF_KERNEL(sdf_distance_components, PLAIN, i) { stack_query<LeftFirst<Components>, Uncounted>(a, i); }
-using sdf_distance_components_counted_args = sdf_distance_cct_args;
+using sdf_distance_components_counted_args = StackQuery;
 SDF_KERNEL(sdf_distance_components_counted, PLAIN, i) { stack_query<LeftFirst<Components>, Counted>(a, i); }
-using sdf_distance_deferred_args = sdf_distance_cct_args;
+using sdf_distance_deferred_args = StackQuery;
 SDF_KERNEL(sdf_distance_deferred, PLAIN, i) { stack_query<LeavesFirst<Structures, false>, Uncounted>(a, i); }
-using sdf_distance_deferred_counted_args = sdf_distance_cct_args;
+using sdf_distance_deferred_counted_args = StackQuery;
 SDF_KERNEL(sdf_distance_deferred_counted, PLAIN, i) { stack_query<LeavesFirst<Structures, false>, Counted>(a, i); }
+using sdf_distance_cct_args = StackQuery;
 SDF_KERNEL(sdf_distance_cct, PLAIN, i) { stack_query<CloserChild, Uncounted>(a, i); }
-using sdf_distance_cct_counted_args = sdf_distance_cct_args;
+using sdf_distance_cct_counted_args = StackQuery;
 SDF_KERNEL(sdf_distance_cct_counted, PLAIN, i) { stack_query<CloserChild, Counted>(a, i); }
 
 #endif

@@ -53,17 +53,17 @@ struct TrafficTests {
 };
 
 struct sdf_distance_traffic_args {
-    u32 n;                        // warps
-    u32 walk;                     // a TrafficWalk
-    sdf_distance_cct_args query;  // without seeds
-    u64* requests;                // [n] out
-    u64* sectors;                 // [n] out
-    u32* steps;                   // [n] out: of the warp
-    u64* active;                  // [n] out: threads active in them
+    u32 n;             // warps
+    u32 walk;          // a TrafficWalk
+    StackQuery query;  // without seeds
+    u64* requests;     // [n] out
+    u64* sectors;      // [n] out
+    u32* steps;        // [n] out: of the warp
+    u64* active;       // [n] out: threads active in them
 };
 template <class Walk>
 FN void count_traffic(const sdf_distance_traffic_args& a, u32 warp) {
-    const sdf_distance_cct_args& query = a.query;
+    const StackQuery& query = a.query;
     u32 first = SDF_WARP * warp, threads = min_of((u32)SDF_WARP, query.n - first), steps = 0;
     u32 stack[SDF_WARP][SDF_STACK];
     int depth[SDF_WARP];
