@@ -170,6 +170,11 @@ class Scene:
         return self._choice
 
     @property
+    def uncounted_choice(self) -> SignChoice:
+        """The sign choice without waiting for the crossing-face count, its `crossing`."""
+        return self._choice
+
+    @property
     def requested(self) -> str | None:
         """The sign method if the user requested one, else None; does not wait for the crossing-face count."""
         return self._choice.method if self._choice.requested else None

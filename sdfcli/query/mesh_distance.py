@@ -129,8 +129,9 @@ class MeshDistance:
         if not self._scene.settled:
             self._scene.release_sign_data()
         signer = self._scene.signer
-        if not self._told and self._scene.choice.method == "none" and not self._scene.choice.requested:
-            LOG.warning("distances without signs: %s", self._scene.choice.reason)
+        choice = self._scene.uncounted_choice
+        if not self._told and choice.method == "none" and not choice.requested:
+            LOG.warning("distances without signs: %s", choice.reason)
         self._told = True
         return signer
 

@@ -28,7 +28,6 @@ FN u32 reduce_max(u32 x) { return ~reduce_min(~x); }
 FN void shared_least(u32* p, u32 x) { atomicMin(p, x); }
 FN void shared_add(u32* p, u32 x) { atomicAdd(p, x); }
 FN void shared_add(u64* p, u64 x) { atomicAdd(p, x); }
-FN float bits_float(u32 bits) { return __uint_as_float(bits); }
 // For distance bounds only: the fastest rounding.
 FN float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 FN float rough_inverse_sqrt(float x) { return rsqrtf(x); }
