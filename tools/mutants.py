@@ -63,6 +63,21 @@ SAMPLES, RESOLUTION = "tests/export/test_samples.py", "tests/extract/test_resolu
 K, FORMATS = "sdfcli/kernels", "sdfcli/mesh/formats"
 
 MUTANTS = [
+    # ---- Particles ----
+    Mutant(
+        "copies in two layers",
+        "sdfcli/apps/flow/slabs.py",
+        "\nHALO = 3\n",
+        "\nHALO = 2\n",
+        ("tests/apps/flow/test_slabs.py::test_what_reaches_farthest",),
+    ),
+    Mutant(
+        "last copies in three layers",
+        "sdfcli/apps/flow/slabs.py",
+        "LAST_HALO = 4",
+        "LAST_HALO = 3",
+        ("tests/apps/flow/test_slabs.py::test_what_reaches_farthest",),
+    ),
     # ---- Cell classification ----
     Mutant(
         "bend is half",

@@ -280,6 +280,7 @@ def test_kept_frames_are_not_thrown_away_unasked(folder: Path, monkeypatch: pyte
     [
         (["--time", "0.2", "--frames", "8"], 2),  # only longer
         (["--gravity", "0,-9.7,0"], 0),
+        (["--viscosity", "0.01"], 0),
         (["--spacing", "0.16"], 0),
         (["--fill", "-1,0,-1,1,1,0.9"], 0),
         (["--frames", "5"], 0),
