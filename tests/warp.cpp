@@ -192,4 +192,5 @@ FN void meet_all(u32*, u32) {
 #include "octree/growth.h"
 #include "sign/corners.h"
 #include "sign/lattice.h"
+#include "trees/ploc.h"
 #include "winding/warp.h"

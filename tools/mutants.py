@@ -54,7 +54,7 @@ class Mutant(NamedTuple):
 
 GROWTH, GRID_SORT = "tests/octree/test_growth.py", "tests/backend/test_grid_sort.py"
 PACKETS, INDEX = "tests/spatial/test_packets.py", "tests/spatial/test_index.py"
-TRAVERSALS = "tests/spatial/test_traversals.py"
+TRAVERSALS, PLOC = "tests/spatial/test_traversals.py", "tests/spatial/test_ploc.py"
 ADAPTIVE, HASHES = "tests/octree/test_adaptive.py", "tests/test_hashes.py::test_bits"
 CRITERIA, CAUSES = "tests/octree/test_criteria.py", "tests/octree/test_causes.py"
 SIGN, CROSSING, REPAIR = "tests/sign/test_sign.py", "tests/sign/test_crossing.py", "tests/mesh/test_repair.py"
@@ -309,7 +309,21 @@ MUTANTS = [
         "(offset[k] + shift) / 4 != (offset[k - 1] + shift) / 4",
         (TRAVERSALS,),
     ),
-    Mutant("ploc: ties", f"{K}/trees/ploc.h", "(i ^ j) < (i ^ best)", "j < best", ("tests/apps/bench/test_trees.py",)),
+    Mutant(
+        "ploc: right child first",
+        f"{K}/trees/ploc.h",
+        "{from, cluster[other]}",
+        "{cluster[other], from}",
+        (PLOC,),
+    ),
+    Mutant("ploc: any height", f"{K}/trees/ploc.h", "bool halve = rounds <= 32", "bool halve = rounds < 0", (PLOC,)),
+    Mutant(
+        "ploc: window",
+        f"{K}/trees/ploc.h",
+        "min_of(count - 1, i + radius)",
+        "min_of(count - 1, i + radius - 1)",
+        (PLOC,),
+    ),
     Mutant("lone: ties", f"{K}/distance/packet.h", "other.id < best.id", "other.id > best.id", (PACKETS,)),
     Mutant(
         "packet: bound of no margin",

@@ -14,7 +14,7 @@ NONE = C.NONE
 
 @dataclass(frozen=True)
 class Bvh:
-    """A binary radix tree over n triangles, in the thesis's hybrid structure of arrays.
+    """A binary tree over n triangles, the radix tree or another (ploc.py), in the thesis's hybrid structure of arrays.
 
     child        (n - 1, 2) uint32: an internal node, or 2^31 + slot for a leaf.
     node_parent  (n - 1,) uint32: internal nodes' parents.
@@ -34,22 +34,26 @@ class Bvh:
         return backend.group("RadixTree", triangles=len(self.order), triangle=self.order.triangle, **up)
 
 
-def build_bvh(backend: Backend, order: Order) -> Bvh:
-    """Builds the tree over triangles, all internal nodes in parallel (Karras 2012); boxes are uninitialised."""
+def empty_bvh(backend: Backend, order: Order) -> Bvh:
+    """A tree's uninitialised arrays. A single triangle has no parent."""
     xp, n = backend.xp, len(order)
     inner = n - 1
-    parent = xp.empty(n, np.uint32) if inner else backend.filled(n, NONE, np.uint32)  # a single triangle has no parent
-    bvh = Bvh(
+    return Bvh(
         order,
         child=xp.empty((inner, 2), np.uint32),
         node_parent=xp.empty(inner, np.uint32),
-        leaf_parent=parent,
+        leaf_parent=xp.empty(n, np.uint32) if inner else backend.filled(n, NONE, np.uint32),
         box=xp.empty((inner, 6), np.float32),
     )
+
+
+def build_bvh(backend: Backend, order: Order) -> Bvh:
+    """Builds the tree over triangles, all internal nodes in parallel (Karras 2012); boxes are uninitialised."""
+    bvh = empty_bvh(backend, order)
     backend.run(
         "sdf_bvh_build",
-        inner,
-        triangles=n,
+        len(bvh.child),
+        triangles=len(order),
         keys=order.keys,
         child=bvh.child,
         node_parent=bvh.node_parent,

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from sdfcli.backend import Array, Backend, C
-from sdfcli.errors import SdfError, UsageError
+from sdfcli.errors import UsageError
 from sdfcli.spatial.morton import Order
+from sdfcli.spatial.ploc import build_ploc
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
 
 BUILDERS = ("radix", "ploc")
 """`radix`: Karras 2012, the thesis's. `ploc`: locally-ordered clustering (Meister and Bittner 2018)."""
-DEEPEST = 95
-"""Maximum levels of inner nodes that a query's stack holds (SDF_STACK in kernels/trees/radix.h)."""
 
 
 def check_builder(builder: str) -> None:
@@ -26,34 +25,7 @@ def check_builder(builder: str) -> None:
 
 def build_tree(backend: Backend, order: Order, builder: str) -> Bvh:
     """A tree over triangles, by one of BUILDERS."""
-    return refit(backend, build_bvh(backend, order)) if builder == "radix" else ploc(backend, order)
-
-
-def ploc(backend: Backend, order: Order) -> Bvh:
-    """Locally-ordered clustering, in rounds; see kernels/trees/ploc.h. Inner nodes are numbered from the root."""
-    xp, n = backend.xp, len(order)
-    missing = n - 1
-    node = {
-        "child": xp.empty((missing, 2), np.uint32),
-        "node_parent": backend.filled(missing, C.NONE, np.uint32),
-        "leaf_parent": backend.filled(n, C.NONE, np.uint32),
-        "node_box": xp.empty((missing, 6), np.float32),
-    }
-    clusters = {"cluster": xp.empty(n, np.uint32), "box": xp.empty((n, 6), np.float32)}
-    backend.run("sdf_ploc_start", n, triangle=order.triangle, **clusters)
-    while missing:
-        nearest, stay, merge = (xp.empty(n, np.uint32) for _ in range(3))
-        backend.run("sdf_ploc_nearest", n, box=clusters["box"], nearest=nearest)
-        backend.run("sdf_ploc_pair", n, nearest=nearest, stays=stay, merges=merge)
-        backend.inclusive_scan(stay)
-        backend.inclusive_scan(merge)
-        left = int(backend.to_host(stay[-1:])[0])
-        following = {"cluster": xp.empty(left, np.uint32), "box": xp.empty((left, 6), np.float32)}
-        after = {f"next_{name}": array for name, array in following.items()}
-        sums = {"nearest": nearest, "stay": stay, "merge": merge}
-        backend.run("sdf_ploc_merge", n, nodes=missing, **sums, **clusters, **after, **node)
-        clusters, missing, n = following, missing - (n - left), left
-    return Bvh(order, node["child"], node["node_parent"], node["leaf_parent"], node["node_box"])
+    return refit(backend, build_bvh(backend, order)) if builder == "radix" else build_ploc(backend, order)
 
 
 @dataclass(frozen=True)
@@ -71,7 +43,7 @@ class TreeQuality:
 
 
 def quality(backend: Backend, bvh: Bvh) -> TreeQuality:
-    """Measures a tree, in float64 on the host. Raises SdfError for more levels than a query's stack holds."""
+    """Measures a tree, in float64 on the host."""
     child, inner = backend.to_host(bvh.child).astype(np.int64), backend.to_host(bvh.box).astype(np.float64)
     corner = backend.to_host(bvh.order.triangle).reshape(-1, 3, 3).astype(np.float64)
     if not len(child):
@@ -86,8 +58,6 @@ def quality(backend: Backend, bvh: Bvh) -> TreeQuality:
     while len(nodes):
         below = child[nodes].ravel()
         nodes, levels = below[below < C.LEAF], levels + 1
-    if levels > DEEPEST:
-        raise SdfError(f"the tree has {levels} levels, more than the {DEEPEST} of a query's stack: use --builder radix")
     return TreeQuality(
         sah=float(surface.sum() / surface[0]),
         overlap=float(_surface(common).sum() / surface[: len(child)].sum()),

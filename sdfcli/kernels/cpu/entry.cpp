@@ -100,7 +100,6 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "surface/render.h"
 #include "trees/order.h"
 #include "trees/packed.h"
-#include "trees/ploc.h"
 #include "trees/radix.h"
 #include "trees/wide.h"
 #include "trees/wide_order.h"
@@ -117,6 +116,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "octree/finish.h"
 #include "octree/growth.h"
 #include "octree/settle.h"
+#include "trees/ploc.h"
 
 SDF_ENTRY_LANES(sdf_distance_wide)
 

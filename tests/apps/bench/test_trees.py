@@ -8,11 +8,10 @@ import pytest
 import backends
 import shapes
 from oracle import Numbers
-from sdfcli.apps.bench import trees
 from sdfcli.apps.bench.trees import BUILDERS, build_tree, quality
 from sdfcli.apps.bench.workload import VARIANTS, Workload
 from sdfcli.backend import Backend
-from sdfcli.errors import SdfError, UsageError
+from sdfcli.errors import UsageError
 from sdfcli.mesh.load import make_mesh
 from sdfcli.spatial.morton import Order, morton_order
 from sdfcli.spatial.radix_tree import Bvh
@@ -149,12 +148,6 @@ def test_quality_is_restated(backend: Backend, builder: str) -> None:
     assert found.sah == pytest.approx(area / root, rel=1e-5)  # leaves' margins are rounded here
     assert found.overlap == pytest.approx(shared / parents, rel=1e-5)
     assert found.levels == deepest
-
-
-def test_a_tree_that_is_too_deep(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trees, "DEEPEST", 3)
-    with pytest.raises(SdfError, match="--builder radix"):
-        quality(backend, build_tree(backend, soup(backend, 100), "ploc"))
 
 
 def test_the_tree_of_a_workload(backend: Backend) -> None:
