@@ -151,25 +151,11 @@ class ShiftedSort:
         return codes
 
     def _sorted(self, codes: Array) -> tuple[Array, Array]:
-        """Sorted codes (words, n), and the stable permutation (n,) int64: by the highest word, then the few codes that
-        share theirs by all words."""
-        xp = self.backend.xp
-        order = self.backend.sort(codes[0])
-        if self.words > 1:
-            codes[1:] = codes[1:, order]
-            same, end = codes[0][1:] == codes[0][:-1], xp.zeros(1, bool)
-            tied = xp.flatnonzero(xp.concatenate([same, end]) | xp.concatenate([end, same]))
-            if len(tied):
-                within = self._sorted_by_words(codes[:, tied])
-                codes[:, tied], order[tied] = codes[:, tied[within]], order[tied[within]]
-        return codes, order
-
-    def _sorted_by_words(self, codes: Array) -> Array:
-        """The stable permutation (n,) int64 that sorts codes (words, n): a pass per word, the lowest first."""
+        """Sorted codes (words, n), and the stable permutation (n,) int64: a pass per word, the lowest first."""
         order = self.backend.sort(codes[-1].copy())
         for word in codes[-2::-1]:
             order = order[self.backend.sort(word[order])]
-        return order
+        return codes[:, order], order
 
     def along(self, vectors: Array) -> Array:
         """A permutation (m,) int64 that sorts vectors (m, d) float32 along the first curve, by their codes' first word:
