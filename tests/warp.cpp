@@ -146,11 +146,6 @@ FN u32 reduce_max(u32 x) { return ~reduce_min(~x); }
 FN void shared_least(u32* p, u32 x) { *p = x < *p ? x : *p; }
 FN void shared_add(u32* p, u32 x) { *p += x; }
 FN void shared_add(u64* p, u64 x) { *p += x; }
-FN float bits_float(u32 bits) {
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 FN float fused(float a, float b, float c) { return fmaf(a, b, c); }
 // As far off as CUDA allows: by two units in the last place, up or down.
 FN float rough_inverse_sqrt(float x) {

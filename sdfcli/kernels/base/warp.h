@@ -4,7 +4,7 @@
 //   SDF_WARP, SDF_BLOCK_WARPS, SDF_SHARED         threads per warp; warps per thread block; shared memory
 //   warp_sync, warp_ballot, shfl_xor, shfl, reduce_min, reduce_max  votes, shuffles, minimum and maximum
 //   shared_least, shared_add                      atomics on shared memory
-//   bits_float, fused, rough_inverse_sqrt         for bounds on distances
+//   fused, rough_inverse_sqrt                     for bounds on distances
 #ifndef SDFCLI_BASE_WARP_H
 #define SDFCLI_BASE_WARP_H
 #include "base/portable.h"
