@@ -667,13 +667,6 @@ MUTANTS = [
         "if (place % 64 > 64)",
         ("tests/spatial/test_shifted_sort.py::test_codes",),
     ),
-    Mutant(
-        "neighbours' tied codes",
-        "sdfcli/spatial/shifted_sort.py",
-        "if len(tied):",
-        "if len(tied) > len(order):",
-        ("tests/spatial/test_shifted_sort.py::test_padding_changes_nothing",),
-    ),
 ]
 
 
