@@ -101,8 +101,8 @@ def _target(output: str | None, place: Path) -> str:
 
 
 def _files(named: str, recursive: bool, endings: tuple[str, ...], what: str) -> Iterator[tuple[str, Path]]:
-    """A file, or a folder's files with one of `endings`, and their paths in the output folder. Folders are read in
-    order of names, without hidden files. what: their name in errors, `meshes` or `fields`."""
+    """A file, or a folder's files with one of `endings`, and their paths in the output folder. Folders are read by
+    name, without hidden files. what: their name in errors, `meshes` or `fields`."""
     if not named:
         raise UsageError("a file or a folder has an empty name")
     if not os.path.isdir(named):

@@ -99,7 +99,17 @@ class Walk:
         self.boxes += 1
         return self.to_box[node]
 
-    def fixed_order(self) -> None:
+    def left_first(self) -> None:
+        """The thesis's text: the box of every popped node, leaves too."""
+        stack = [0]
+        while stack:
+            node = stack.pop()
+            if node & LEAF:
+                self.test_boxed(node ^ LEAF)
+            elif self.bound(node) <= self.best:
+                stack += self.tree.child[node][::-1]
+
+    def leaves_first(self) -> None:
         stack = [0]
         while stack:
             node = stack.pop()
@@ -127,8 +137,11 @@ class Walk:
 
 
 WALKS: dict[str, Callable[[Walk], None]] = {
-    "baseline": Walk.fixed_order,
-    "soa": Walk.fixed_order,
+    "baseline": Walk.left_first,
+    "vectors": Walk.left_first,
+    "soa": Walk.left_first,
+    "components": Walk.left_first,
+    "deferred": Walk.leaves_first,
     "cct": Walk.closer_child,
 }
 

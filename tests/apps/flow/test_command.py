@@ -291,10 +291,14 @@ def test_frames_of_other_flows_are_not_used(
     more: list[str], kept: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupted(monkeypatch, 3, *BALL, *SHORT, "-o", "a.vtkhdf")
-    code, output, errors = flow(*BALL, *SHORT, *more, "-o", "a.vtkhdf", "--resume", "--json")
+    words = [*BALL, *SHORT]
+    for name, value in zip(more[::2], more[1::2], strict=True):
+        at = words.index(name) if name in words else len(words)
+        words[at : at + 2] = name, value
+    code, output, errors = flow(*words, "-o", "a.vtkhdf", "--resume", "--json")
     assert code == 0, errors
     assert json.loads(output)["kept"] == kept
-    assert flow(*BALL, *SHORT, *more, "-o", "b.vtkhdf")[0] == 0
+    assert flow(*words, "-o", "b.vtkhdf")[0] == 0
     assert Path("a.vtkhdf").read_bytes() == Path("b.vtkhdf").read_bytes()
 
 
