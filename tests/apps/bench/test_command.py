@@ -212,6 +212,7 @@ def few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_neighbours(dragon: Path, few_queries: None, capsys: pytest.CaptureFixture[str]) -> None:
+    from sdfcli.apps.bench.knn import SORTS
     from sdfcli.cli.app import app
 
     printed = []
@@ -243,7 +244,9 @@ def test_neighbours(dragon: Path, few_queries: None, capsys: pytest.CaptureFixtu
     report = json.loads(last)
     assert (report["triangles"], report["vertices"], report["device"], report["k"]) == (1280, 642, "cpu", 2)
     assert report["block"] is None
-    assert [row["queries"] for row in report["sizes"]] == [64, 64, 4096, 4096]
+    assert [(row["queries"], row["form"]) for row in report["sizes"]] == [
+        (n, form) for n in (64, 4096) for form in SORTS
+    ]
     assert len(report["quality"]) == 2 * 4 * 10
     assert {row["points"] for row in report["ablation"]} == {"near", "rand"}
 
