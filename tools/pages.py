@@ -2,9 +2,9 @@
 
 Marks in a page are replaced: `<!-- options: build -->` by the command's arguments and options, from Typer; `<!--
 formats: export -->` by its output formats; `<!-- table: builds.csv -->` by the rows of that file in
-docs/internals/data; `<!-- log: 2 -->` by each subject's two most effective changes, from log/*.csv; and from
-the commands' schemas `<!-- json: outputs -->` by a section per output of `--json`, `<!-- json: common -->` by the keys
-shared by several.
+docs/internals/data; `<!-- paper: scan -->` by a paper's rows, from papers-scan.csv there; `<!-- log: 2 -->` by each
+subject's two most effective changes, from log/*.csv; and from the commands' schemas `<!-- json: outputs -->` by a
+section per output of `--json`, `<!-- json: common -->` by the keys shared by several.
 """
 
 from __future__ import annotations
@@ -77,6 +77,18 @@ def table(name: str) -> str:
     numbers = [all(re.match(r"[-\d(]|$", cell) for cell in column) for column in columns]
     head, *body = markdown(rows).split("\n")
     return "\n".join([head, "| " + " | ".join("---:" if each else "---" for each in numbers) + " |", *body[1:]])
+
+
+def paper(name: str) -> str:
+    """A paper's rows with their state, figures, and the command and test that show each."""
+    with (DATA / f"papers-{name}.csv").open(newline="") as file:
+        found = list(csv.DictReader(file))
+    rows = [["", "item", "section", "", "paper", "sdfcli", "shown by"]]
+    for number, row in enumerate(found, 1):
+        shown = "<br>".join(_code(row[each]) for each in ("command", "test") if row[each] != "-")
+        cells = (_cell(row[each]) for each in ("item", "section", "state", "paper", "sdfcli"))
+        rows.append([str(number), *cells, shown or "-"])
+    return markdown(rows)
 
 
 def changes(most: str) -> str:
@@ -162,7 +174,7 @@ def formats(_: str) -> str:
     return markdown([["ending", "what it holds", "for", "written by"], *rows])
 
 
-MAKERS = {"options": options, "formats": formats, "table": table, "log": changes, "json": keys}
+MAKERS = {"options": options, "formats": formats, "table": table, "paper": paper, "log": changes, "json": keys}
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
