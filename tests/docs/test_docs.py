@@ -181,7 +181,7 @@ def test_styles_of_the_tables_of_options() -> None:
 
 def test_tables_of_measurements_are_their_files() -> None:
     pages = "".join(tool("pages").on_page_markdown(page.read_text()) for page in DOCS.rglob("*.md"))
-    files = list((DOCS / "internals" / "data").glob("*.csv"))
+    files = [path for path in (DOCS / "internals" / "data").glob("*.csv") if not path.name.startswith("papers-")]
     assert files
     for path in files:
         for row in csv.reader(path.read_text().splitlines()):
