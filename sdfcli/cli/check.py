@@ -194,4 +194,5 @@ def _print_report(report: dict[str, Any], params: BuildParams) -> None:
 def _surface(report: dict[str, Any]) -> str:
     if not report["watertight"]:
         return "open"
-    return "closed" if report["sign"] != "none" else "no open edges, but nothing enclosed"
+    flat = report["sign"] == "none" and report["verdict"] == "doubtful"  # `auto` found no inside
+    return "no open edges, but nothing enclosed" if flat else "closed"

@@ -56,10 +56,19 @@ VERDICTS = {
 }
 
 
+UNSIGNED = {
+    "good": "the mesh is closed, oriented, and without faults",
+    "usable": "the mesh has faults, but none that affects distances without signs",
+    "doubtful": "the mesh encloses nothing, so its distances have no signs",
+}
+"""Without signs: on request, or, if doubtful, as none are possible."""
+
+
 def verdict_text(report: dict[str, Any]) -> str:
     """The mesh's verdict in words, with the certainty of its inside if the field has signs."""
     verdict, confidence, lost = report["verdict"], report["sign_confidence"], report["sheets"]["lost"] or 0.0
-    words = f"{verdict}: {VERDICTS[verdict]}" if verdict in VERDICTS else str(verdict)
+    meanings = UNSIGNED if report["sign"] == "none" else VERDICTS
+    words = f"{verdict}: {meanings[verdict]}" if verdict in meanings else str(verdict)
     if lost > FEW_LOST:
         words = f"{verdict}: thin walls or gaps are lost"
     if confidence is None:

@@ -122,7 +122,7 @@ def verdict(health: Health, choice: SignChoice, confidence: float | None, lost: 
     """One of VERDICTS, except `unusable`, for which `load_mesh` raises an error.
 
     good      closed, oriented, without faults; at most FEW_LOST of the surface is lost.
-    usable    has faults, but the sign is certain and little is lost.
+    usable    has faults, but the sign is certain and little is lost, or no signs were requested.
     doubtful  no sign is possible, or it depends on how holes are closed, or many thin parts are lost.
 
     lost: share of the surface lost in thin parts, see thickness.py; None without signs.
@@ -135,18 +135,19 @@ def verdict(health: Health, choice: SignChoice, confidence: float | None, lost: 
 
 
 def findings(mesh: Mesh, report: dict[str, Any], choice: SignChoice) -> list[tuple[str, str]]:
-    """A mesh's faults, each with its remedy in a build."""
-    unsigned = choice.method == "none"
-    signs = "no signs" if unsigned else "signs by winding numbers"
+    """A mesh's faults, each with its remedy in a build; without signs they need none."""
     remedies = {
-        "open_edges": "distances without signs" if unsigned else "signs as if the holes were closed",
+        "open_edges": "signs as if the holes were closed",
         "inconsistent_edges": "faces turned to agree, where that is possible",
-        "non_manifold_edges": signs,
-        "degenerate_faces": f"kept for distances; {signs}",
+        "non_manifold_edges": "signs by winding numbers",
+        "degenerate_faces": "kept for distances; signs by winding numbers",
         "duplicate_faces": "counted once for signs",
         "inverted_shells": "turned",
-        "crossing_faces": f"overlapping parts united; {signs}",
+        "crossing_faces": "overlapping parts united; signs by winding numbers",
     }
+    if choice.method == "none":
+        kept = dict.fromkeys(remedies, "kept, and irrelevant to distances without signs")
+        remedies = {**kept, "open_edges": "distances without signs"}
     found = [(count_text(report[name], name), then) for name, then in remedies.items() if report[name]]
     largest = float(np.abs(mesh.bounds).max())
     step = float(np.spacing(np.float32(largest))) / mesh.diagonal

@@ -15,6 +15,7 @@ import sdfcli
 import shapes
 from commands import reports
 from sdfcli.cli.app import app
+from sdfcli.cli.wording import verdict_text
 from sdfcli.params import BuildParams
 from sdfcli.quality.check import estimated_check
 
@@ -45,6 +46,38 @@ def test_verdicts(name: str) -> None:
     assert (built["verdict"], built["sign"], built["sign_reason"]) == (verdict, sign, report["sign_reason"])
     for key, value in built["mesh"].items():
         assert key == "sha256" or report[key] == value
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "words"),
+    [
+        ("ball", "good", "closed, oriented, and without faults"),
+        ("sheet", "usable", "distances without signs"),
+        ("soup", "usable", "distances without signs"),
+    ],
+)
+def test_without_signs_on_request(name: str, verdict: str, words: str, tmp_path: Path) -> None:
+    """The verdict is the mesh's, without an inside; the same in all commands."""
+    shape = CASES[name][0]
+    report = sdfcli.check(shape, sign="none", device="cpu")
+    built = sdfcli.build(shape, sign="none", device="cpu", depth=4, tolerance=5e-2).info
+    drawn = sdfcli.samples(shape, sign="none", device="cpu", count=10).facts
+    assert [each["verdict"] for each in (report, built, drawn)] == [verdict] * 3
+    assert all("distances without signs" in each["then"] for each in report["findings"])
+    for facts in (report, built, {**drawn, "sheets": {"lost": None}}):
+        told = verdict_text(facts)
+        assert words in told
+        assert "inside" not in told
+
+
+def test_a_closed_mesh_without_signs_is_closed(files: dict[str, Path]) -> None:
+    assert "closed" in run(files["ball"], "--sign", "none").stdout
+    assert "nothing enclosed" not in run(files["ball"], "--sign", "none").stdout
+    trimesh.Trimesh(np.eye(3), [[0, 1, 2], [2, 1, 0]], process=False).export(files["sheet"])
+    done = run(files["sheet"])
+    assert "no open edges, but nothing enclosed" in done.stdout
+    assert "encloses nothing, so its distances have no signs" in done.stdout
+    assert run(files["sheet"], "--sign", "none", "--require", "usable").exit_code == 0
 
 
 def test_certainty_falls_with_the_size_of_the_hole() -> None:
