@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -49,6 +48,20 @@ MOST_SAMPLES = 1 << 31
 """Maximum sample count per mesh."""
 
 
+def real(value: object) -> float:
+    """A number as a float; NaN, outside every range, for anything else, text included."""
+    try:
+        return math.nan if isinstance(value, str | bytes) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def whole(value: object) -> float:
+    """An integer, also one as a float; NaN for anything else."""
+    number = real(value)
+    return number if number.is_integer() else math.nan
+
+
 class BuildKeywords(TypedDict, total=False):
     """Build parameters as options and keywords: names and types; see BuildParams."""
 
@@ -72,7 +85,7 @@ class SampleKeywords(TypedDict, total=False):
     count: int
     uniform: float
     surface: float
-    sigma: str | Sequence[float]
+    sigma: str | float | Sequence[float]
     normals: bool
     normalized: bool
     seed: int
@@ -126,19 +139,23 @@ class BuildParams:
         for name, allowed in (("octree", OCTREES), ("sign", SIGNS), ("query", QUERIES)):
             if getattr(self, name) not in allowed:
                 raise UsageError(f"--{name} {getattr(self, name)}: use {', '.join(allowed)}")
-        if self.depth is not None and (not 1 <= self.depth <= MAX_DEPTH or self.depth != int(self.depth)):
+        if self.depth is not None and not 1 <= whole(self.depth) <= MAX_DEPTH:
             raise UsageError(f"--depth {self.depth}: use 1 to {MAX_DEPTH}")
         for name in ("tolerance", "band"):
             value = getattr(self, name)
-            if not (math.isfinite(value) and 0 < value < 1):
+            if not 0 < real(value) < 1:
                 raise UsageError(f"--{name} {value}: use a fraction of the diagonal, or of --unit, between 0 and 1")
-        if self.thin is not None and not (self.thin == 0 or LEAST_THIN <= self.thin < 1):
+        if self.thin is not None and not (real(self.thin) == 0 or LEAST_THIN <= real(self.thin) < 1):
             raise UsageError(
                 f"--thin {self.thin}: use a fraction of the diagonal, or of --unit, from {LEAST_THIN:g} to 1, or 0"
             )
-        if self.unit is not None and not LENGTHS[0] < self.unit < LENGTHS[1]:
+        if self.unit is not None and not LENGTHS[0] < real(self.unit) < LENGTHS[1]:
             raise UsageError(f"--unit {self.unit}: use a length between {LENGTHS[0]:g} and {LENGTHS[1]:g}")
         check_scale(self.scale, self.units)
+        for name in ("depth", "tolerance", "band", "thin", "unit", "scale"):
+            value = getattr(self, name)
+            if value is not None:  # NumPy's numbers become Python's, as the command has them
+                object.__setattr__(self, name, int(value) if name == "depth" else float(value))
         if self.domain is not None:
             object.__setattr__(self, "domain", parse_domain(self.domain))
 
@@ -209,8 +226,8 @@ class SampleParams:
         count: sample count per mesh, surface samples included.
         uniform: share of uniform samples, drawn from the enclosing sphere's bounding cube (see `normalized`).
         surface: share of samples on the surface itself. All others are drawn there, uniform by area, then displaced.
-        sigma: standard deviations for the displacement along each axis, in enclosing sphere radii; each applies to an
-            equal number of samples.
+        sigma: standard deviations for the displacement along each axis, in enclosing sphere radii, or a single one;
+            each applies to an equal number of samples.
         normals: whether to compute unit normals: the distance's gradient, pointing outwards.
         normalized: whether to move and scale points and distances so that the enclosing sphere becomes the unit sphere.
             Its centre is the bounding box's, its radius 1.03 times the farthest vertex's distance.
@@ -235,46 +252,38 @@ class SampleParams:
             ("seed", 0, math.inf, "a whole number, 0 or more"),
         ):
             value = getattr(self, name)
-            whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
-            if not whole or not low <= value <= high:
+            if not low <= whole(value) <= high:
                 raise UsageError(f"--{name} {value}: use {words}")
             object.__setattr__(self, name, int(value))
         for name in ("uniform", "surface"):
-            if not 0 <= getattr(self, name) <= 1:
+            if not 0 <= real(getattr(self, name)) <= 1:
                 raise UsageError(f"--{name} {getattr(self, name)}: use a share of the samples, from 0 to 1")
+            object.__setattr__(self, name, float(getattr(self, name)))
         if self.uniform + self.surface > 1:
             raise UsageError(
                 f"--uniform {self.uniform:g} and --surface {self.surface:g}: use shares with a sum of at most 1"
             )
-        try:
-            sigma = tuple(float(each) for each in self.sigma)
-        except (TypeError, ValueError):
-            sigma = ()
-        if not sigma or not all(0 < each < math.inf for each in sigma):
-            given = ",".join(map(str, self.sigma)) if isinstance(self.sigma, list | tuple) else self.sigma
-            raise UsageError(f"--sigma {given}: use one or more numbers above 0, comma-separated, as in 0.05,0.0158")
-        object.__setattr__(self, "sigma", sigma)
+        object.__setattr__(self, "sigma", parse_sigma(self.sigma))
 
     @classmethod
     def of(cls, **given: Unpack[SampleKeywords]) -> SampleParams:
-        """The parameters from options or keywords, `sigma` also as text. Raises UsageError for values out of range."""
+        """The parameters from options or keywords, `sigma` also as text or a single number. Raises UsageError for
+        values out of range."""
         parameters: dict[str, Any] = {**given}
-        if isinstance(parameters.get("sigma"), str):
-            parameters["sigma"] = tuple(parameters["sigma"].split(","))  # numbers when they are checked
         return cls(**parameters)
 
 
 def check_tolerance(tolerance: float | None) -> None:
     """Raises UsageError for an impossible tolerance."""
-    if tolerance is not None and not 0 < tolerance < 1:
-        raise UsageError(f"--tolerance {tolerance:g}: use a fraction of the diagonal between 0 and 1")
+    if tolerance is not None and not 0 < real(tolerance) < 1:
+        raise UsageError(f"--tolerance {tolerance}: use a fraction of the diagonal between 0 and 1")
 
 
 def check_scale(scale: float | None, units: str | None) -> None:
     """Raises UsageError for an impossible factor, an unknown unit, and both together."""
-    if scale is not None and not LENGTHS[0] < scale < LENGTHS[1]:
+    if scale is not None and not LENGTHS[0] < real(scale) < LENGTHS[1]:
         raise UsageError(f"--scale {scale}: use a factor above 0, as 0.001 for millimetres to metres")
-    if units is not None and units not in UNITS:
+    if units is not None and units not in tuple(UNITS):
         raise UsageError(f"--units {units}: use {', '.join(UNITS)}")
     if scale is not None and units is not None:
         raise UsageError("--scale and --units both set the field's unit; use one of them")
@@ -284,6 +293,28 @@ def check_why(octree: str) -> None:
     """Raises UsageError for an octree whose cells are not split for causes of their own."""
     if octree != "adaptive":
         raise UsageError(f"--why: not with --octree {octree}, which splits cells for their triangles alone")
+
+
+def parse_sigma(sigma: str | float | Sequence[float]) -> tuple[float, ...]:
+    """Standard deviations from one number, several, or comma-separated text. Raises UsageError for anything else."""
+    given: Any = sigma.split(",") if isinstance(sigma, str) else sigma
+    several = isinstance(given, Iterable) and not math.isfinite(real(given))
+    values = list(given) if several else [given]
+    found = tuple(_number(value) for value in values)
+    wrong = [str(value) for value, number in zip(values, found, strict=True) if not 0 < number < math.inf]
+    if wrong or not found:
+        among = f" in {','.join(map(str, values))}" if len(values) > 1 else ""
+        named = (wrong or [""])[0] or "''"
+        raise UsageError(f"--sigma {named}{among}: use numbers above 0, comma-separated, as in 0.05,0.0158")
+    return found
+
+
+def _number(value: Any) -> float:
+    """A number, also from text; NaN for anything else."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def parse_domain(domain: str | Sequence[float]) -> tuple[float, float, float, float]:
@@ -324,10 +355,11 @@ def _unit_for(max_error: float, unit: float | None, tolerance: float) -> float |
     length."""
     if unit is not None:
         raise UsageError("--max-error and --unit both set the unit; use one of them")
-    most = LENGTHS[1] * tolerance if 0 < tolerance < 1 else LENGTHS[1]  # an impossible tolerance is refused later
-    if not 0 < max_error < most:
-        raise UsageError(f"--max-error {max_error:g}: use a length above 0 and below {most:g}, in the mesh's units")
-    return max_error / tolerance if tolerance > 0 else None
+    possible = 0 < real(tolerance) < 1  # others are refused later
+    most = LENGTHS[1] * tolerance if possible else LENGTHS[1]
+    if not 0 < real(max_error) < most:
+        raise UsageError(f"--max-error {max_error}: use a length above 0 and below {most:g}, in the mesh's units")
+    return max_error / tolerance if possible else None
 
 
 def depth_for_sheet(thickness: float, diagonal: float) -> int:

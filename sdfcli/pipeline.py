@@ -132,7 +132,7 @@ def build_field(
 
 def _devices(options: BuildOptions) -> tuple[Backend, list[Backend]]:
     """The device that builds, and the others, which compute a share of its queries."""
-    first, *names = device_names(options.device) if "," in options.device else [options.device]
+    first, *names = device_names(options.device) if "," in str(options.device) else [options.device]
     others = [select_backend(name, options.threads) for name in names]
     return select_backend(first, options.threads), others
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import io
+import json
 import logging
 import re
 import subprocess
@@ -505,3 +506,63 @@ def test_types_are_known(name: str) -> None:
                 for key, kind in kinds.items()
                 if kind is inspect.Signature.empty or re.search(r"\bAny\b", str(kind))
             ] == []
+
+
+@pytest.mark.parametrize("value", ["x", [1, 2], object(), float("nan"), -3])
+def test_wrong_values_are_usage_errors(value: Any) -> None:
+    """Of any type, for every option that is a number, and for devices."""
+    for name in ("depth", "tolerance", "band", "thin", "unit", "max_error", "scale", "units", "device", "threads"):
+        with pytest.raises(UsageError, match=f"--{name.replace('_', '-')} "):
+            sdfcli.build(shapes.tetrahedron(), **{name: value})
+    for name in ("count", "uniform", "surface", "seed", "device"):
+        with pytest.raises(UsageError, match=f"--{name} "):
+            sdfcli.samples(shapes.tetrahedron(), **{name: value})
+    for name in ("resolution", "window"):
+        with pytest.raises(UsageError, match=f"--{name}"):
+            field().grid(**{name: value})
+    with pytest.raises(UsageError, match="--cells"):
+        sdfcli.isosurface(field(), cells=value)
+    volume = field().grid(4).distance
+    with pytest.raises(UsageError, match="--spacing"):
+        sdfcli.isosurface(volume, spacing=value)
+    for name in ("samples", "seed"):
+        with pytest.raises(UsageError, match=f"--{name} "):
+            sdfcli.verify(field(), shapes.tetrahedron(), **{name: value})
+    with pytest.raises(UsageError, match="radius"):
+        sdfcli.neighbours_within(volume[0, :, :3], volume[0, :, :3], value)
+    with pytest.raises(UsageError):
+        sdfcli.flow(field(), (0, 0, 0, 1, 1, 1), value)
+
+
+def test_numbers_must_be_whole() -> None:
+    with pytest.raises(UsageError, match=r"--resolution 16\.5: use a whole number"):
+        field().grid(resolution=16.5)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"--cells 16\.5: use a whole number"):
+        sdfcli.isosurface(field(), cells=16.5)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"--threads 1\.5: use"):
+        sdfcli.build(shapes.tetrahedron(), threads=1.5)  # type: ignore[arg-type]
+
+
+def test_numpy_numbers_are_numbers() -> None:
+    options: dict[str, Any] = {"depth": np.int64(3), "tolerance": np.float64(0.05), "unit": np.float32(2)}
+    built = sdfcli.build(shapes.tetrahedron(), device="cpu", **options)
+    assert json.dumps(built.info["parameters"])
+    assert built.info == sdfcli.build(shapes.tetrahedron(), device="cpu", depth=3, tolerance=0.05, unit=2).info
+
+
+@pytest.mark.parametrize(
+    ("function", "wrong", "right"),
+    [
+        (sdfcli.build, "tol", "tolerance"),
+        (sdfcli.check, "toleranse", "tolerance"),
+        (sdfcli.estimate, "max_err", "max_error"),
+        (sdfcli.build_sequence, "dept", "depth"),
+        (sdfcli.samples, "normalised", "normalized"),
+        (sdfcli.flow, "viscosty", "viscosity"),
+    ],
+)
+def test_misspelt_keywords(function: Any, wrong: str, right: str) -> None:
+    with pytest.raises(TypeError, match=rf"{function.__name__}\(\) .* '{wrong}'; did you mean '{right}'\?"):
+        function(shapes.tetrahedron(), **{wrong: 1})
+    with pytest.raises(TypeError, match=r"argument 'zzz'$"):
+        function(shapes.tetrahedron(), zzz=1)

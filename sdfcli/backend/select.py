@@ -6,6 +6,7 @@ import re
 
 from sdfcli.backend.base import Backend
 from sdfcli.errors import DeviceError, UsageError
+from sdfcli.params import whole
 
 
 def select_backend(device: str = "auto", threads: int | None = None) -> Backend:
@@ -15,10 +16,10 @@ def select_backend(device: str = "auto", threads: int | None = None) -> Backend:
 
     Raises UsageError for any other name, DeviceError where the device or its software is missing.
     """
-    match = re.fullmatch(r"auto|cpu|cuda(?::(\d+))?", device)
+    match = re.fullmatch(r"auto|cpu|cuda(?::(\d+))?", str(device))
     if match is None:
         raise UsageError(f"--device {device}: use auto, cpu, cuda or cuda:N")
-    if threads is not None and threads < 1:
+    if threads is not None and not whole(threads) >= 1:
         raise UsageError(f"--threads {threads}: use 1 or more")
     if device == "auto":
         from sdfcli.startup.cupy import device_count
@@ -27,7 +28,7 @@ def select_backend(device: str = "auto", threads: int | None = None) -> Backend:
     if device == "cpu":
         from sdfcli.backend.cpu import CpuBackend
 
-        return CpuBackend(threads)
+        return CpuBackend(None if threads is None else int(threads))
     from sdfcli.backend.cuda import cuda_backend
 
     backend = cuda_backend(int(match.group(1) or 0))
@@ -51,7 +52,7 @@ def select_backends(device: str = "auto", threads: int | None = None) -> list[Ba
 
     Raises as `select_backend`.
     """
-    several = re.fullmatch(r"cuda:(\d+(?:,\d+)+)", device)
+    several = re.fullmatch(r"cuda:(\d+(?:,\d+)+)", str(device))
     if several is None:
         return [select_backend(device, threads)]
     numbers = several.group(1).split(",")
@@ -74,7 +75,7 @@ def device_names(device: str = "auto") -> list[str]:
     from sdfcli.startup import driver
     from sdfcli.startup.cupy import device_count, import_cupy
 
-    match = re.fullmatch(r"auto|cpu|cuda(?::(\d+(?:,\d+)*))?", device)
+    match = re.fullmatch(r"auto|cpu|cuda(?::(\d+(?:,\d+)*))?", str(device))
     if match is None:
         raise UsageError(f"--device {device}: use auto, cpu, cuda, cuda:N or cuda:0,1")
     count = 0 if device == "cpu" else driver.device_count()
@@ -94,4 +95,4 @@ def device_names(device: str = "auto") -> list[str]:
 
 def first_device(device: str) -> str:
     """The first of several named devices: `cuda:0` for `cuda:0,1`; a single name is returned unchanged."""
-    return device_names(device)[0] if "," in device else device
+    return device_names(device)[0] if "," in str(device) else device

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.mesh.mesh import Domain
+from sdfcli.params import whole
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.memory import free_memory
 
@@ -102,11 +103,15 @@ def make_lattice(field: Distances, resolution: int, window: npt.ArrayLike | None
     The first point is the window's lower corner. Sides are extended to multiples of the spacing.
     Raises UsageError for an impossible resolution or window.
     """
-    if not 2 <= resolution <= MOST_VALUES:
-        raise UsageError(f"--resolution {resolution}: use 2 to {MOST_VALUES}")
+    if not 2 <= whole(resolution) <= MOST_VALUES:
+        raise UsageError(f"--resolution {resolution}: use a whole number from 2 to {MOST_VALUES}")
+    resolution = int(resolution)
     if window is None:
         return Lattice(field.domain.origin, field.domain.length / (resolution - 1), (resolution,) * 3)
-    low, high = np.reshape(np.asarray(window, np.float64), (2, 3))
+    try:
+        low, high = np.reshape(np.asarray(window, np.float64), (2, 3))
+    except (TypeError, ValueError):
+        low = high = np.zeros(3)
     side = high - low
     if not (np.isfinite(side).all() and (side > 0).all()):
         raise UsageError("--window: use x0,y0,z0,x1,y1,z1 with x0 < x1, y0 < y1 and z0 < z1")

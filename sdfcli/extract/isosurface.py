@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from sdfcli.extract.scan import at_once
 from sdfcli.extract.sources import FieldSource, Source, VolumeSource
 from sdfcli.field.field import Field, gpu_of
 from sdfcli.mesh.arrays import unmasked
+from sdfcli.params import real
 from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import unreadable
 
@@ -124,7 +124,7 @@ def make_source(
     opened: Any, backends: Sequence[Backend], iso: float, cells: int | None, spacing: npt.ArrayLike | None
 ) -> Source:
     """The Source for `extract`. Raises UsageError for parameters not applicable to the source."""
-    if not math.isfinite(iso) or abs(iso) > float(np.finfo(np.float32).max):
+    if not abs(real(iso)) <= float(np.finfo(np.float32).max):
         raise UsageError(f"--iso {iso}: use a finite number")
     if isinstance(opened, Field):
         if spacing is not None:

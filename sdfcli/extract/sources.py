@@ -13,6 +13,7 @@ from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.errors import InputError, UsageError
 from sdfcli.extract.scan import Counts
 from sdfcli.field.field import Field, lattice_position
+from sdfcli.params import whole
 
 BRICK = 8
 """Nodes along a brick's edge."""
@@ -124,8 +125,9 @@ class FieldSource:
     granularity = 1
 
     def __init__(self, backend: Backend, field: Field, cells: int, level: float) -> None:
-        if not 1 <= cells <= MOST_CELLS or cells != int(cells):
+        if not 1 <= whole(cells) <= MOST_CELLS:
             raise UsageError(f"--cells {cells}: use a whole number from 1 to {MOST_CELLS}")
+        cells = int(cells)
         self.field, self.level = field, np.float32(level)
         step = field.domain.length / cells
         frame = np.array([*field.domain.origin, step, step, step], np.float64)
@@ -212,9 +214,13 @@ class VolumeSource:
         if volume.dtype.kind not in "fiub":
             raise InputError(f"a volume must hold real numbers, not {volume.dtype}")
         self.volume, self.level = volume, np.float32(level)
-        distance = np.broadcast_to(np.asarray(spacing, np.float64), 3)
+        given: Any = spacing
+        try:
+            distance = np.broadcast_to(np.asarray(spacing, np.float64), 3)
+        except (TypeError, ValueError):
+            distance = np.zeros(3)
         if not (np.isfinite(distance).all() and (distance > 0).all()):
-            raise UsageError(f"--spacing {distance}: use a number above 0, or three")
+            raise UsageError(f"--spacing {given}: use a number above 0, or three")
         frame = np.concatenate((np.broadcast_to(np.asarray(origin, np.float64), 3)[::-1], distance[::-1]))
         nx, ny, nz = volume.shape
         self.grid = Grid((nz - 1, ny - 1, nx - 1), frame, reversed=True)

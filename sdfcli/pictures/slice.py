@@ -17,6 +17,7 @@ from sdfcli.field.field import Field
 from sdfcli.field.stated_error import is_unsigned
 from sdfcli.field.store import as_field
 from sdfcli.octree.causes import JUMP, JUMP_WORDS, WORDS, Cause, causes_of, required
+from sdfcli.params import whole
 from sdfcli.pictures.colour import diverging, shade
 from sdfcli.pictures.level import box_of, middle_of, shown_level, skin_of
 
@@ -236,9 +237,9 @@ def painted(
 
 def check_size(axis: str, size: int) -> None:
     """Raises UsageError for an unknown axis, and for a picture too small or too large."""
-    if axis not in PLANES:
+    if axis not in tuple(PLANES):
         raise UsageError(f"--axis {axis}: use x, y or z")
-    if not LEAST_SIZE <= size <= MOST_SIZE:
+    if not LEAST_SIZE <= whole(size) <= MOST_SIZE:
         raise UsageError(f"--size {size}: use {LEAST_SIZE} to {MOST_SIZE} pixels")
 
 

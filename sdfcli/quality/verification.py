@@ -13,7 +13,7 @@ from sdfcli.field.field import Field
 from sdfcli.field.store import as_field
 from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.octree.grown import Progress
-from sdfcli.params import check_tolerance
+from sdfcli.params import check_tolerance, whole
 from sdfcli.quality.accuracy import RegionErrors, errors, sample_points
 from sdfcli.quality.as_given import GivenMesh, TurnedShell
 from sdfcli.query.units import check_units
@@ -91,8 +91,11 @@ def verify(
         OutOfMemoryError: the mesh does not fit into memory.
     """
     check_tolerance(tolerance)
-    if samples < 3:
-        raise UsageError(f"--samples {samples}: use 3 or more")
+    if not whole(samples) >= 3:
+        raise UsageError(f"--samples {samples}: use a whole number, 3 or more")
+    if not whole(seed) >= 0:
+        raise UsageError(f"--seed {seed}: use a whole number, 0 or more")
+    samples, seed = int(samples), int(seed)
     field = as_field(field)
     try:
         made_from, sign = field.info["mesh"]["sha256"], str(field.info["sign"])

@@ -18,6 +18,7 @@ from sdfcli.field.store import as_field
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.load import MeshSource
 from sdfcli.mesh.mesh import PADDING
+from sdfcli.params import real
 from sdfcli.query.poses import checked_poses
 from sdfcli.query.sphere_tree import ABREAST, SphereTree
 from sdfcli.query.swallowed import pieces_of, swallowed
@@ -147,7 +148,7 @@ def contacts(
         DeviceError: the device or its software is missing.
         OutOfMemoryError: the field or the mesh does not fit into memory.
     """
-    if margin is not None and not np.isfinite(margin):
+    if margin is not None and not np.isfinite(real(margin)):
         raise UsageError(f"--margin {margin}: use a finite distance")
     field = as_field(field)
     tree = SphereTree._of(mesh, poses, device, threads)

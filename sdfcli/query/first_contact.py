@@ -16,6 +16,7 @@ from sdfcli.field.stated_error import StatedError, is_unsigned
 from sdfcli.field.store import as_field
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.load import MeshSource
+from sdfcli.params import real
 from sdfcli.query.contacts import Contacts, contacts
 from sdfcli.query.poses import RIGID, checked_poses
 from sdfcli.query.sphere_tree import SphereTree
@@ -147,7 +148,7 @@ def _advance(
 
 def check_clearance(field: Field, clearance: float) -> None:
     """Raises UsageError for a clearance that is not finite, or negative for an unsigned field."""
-    if not np.isfinite(clearance):
+    if not np.isfinite(real(clearance)):
         raise UsageError(f"--min {clearance}: use a finite distance")
     if clearance < 0 and is_unsigned(field):
         raise UsageError(f"--min {clearance:g}: the field has no signs and knows no depths; use 0 or more")

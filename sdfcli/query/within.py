@@ -9,6 +9,7 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import UsageError
+from sdfcli.params import real
 
 Rows = tuple[Any, Any, Any]
 """Starts (n + 1,) int64, numbers (m,) int64 and distances (m,) float64: point i's are entries starts[i] to
@@ -17,7 +18,7 @@ starts[i + 1], ordered by distance, then by number."""
 
 def check_radius(radius: float, name: str = "radius") -> None:
     """Raises UsageError for a radius that is negative or not finite."""
-    if not 0 <= radius < np.inf:
+    if not 0 <= real(radius) < np.inf:
         raise UsageError(f"{name} {radius}: use 0 or a positive number")
 
 

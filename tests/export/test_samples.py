@@ -241,6 +241,19 @@ def test_whole_numbers(name: str) -> None:
             SampleParams(**{name: value})
 
 
+@pytest.mark.parametrize("sigma", [0.05, np.float64(0.05), [0.05], np.array([0.05]), "0.05"])
+def test_one_deviation(sigma: Any) -> None:
+    assert SampleParams.of(sigma=sigma).sigma == (0.05,)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "named"), [("0.1,a,0", "a in 0.1,a,0"), (0, "0"), ([0.1, None], "None in"), ("", "''")]
+)
+def test_a_wrong_deviation_is_named(sigma: Any, named: str) -> None:
+    with pytest.raises(UsageError, match=f"--sigma {named}"):
+        SampleParams.of(sigma=sigma)
+
+
 def test_an_index_has_its_own_sign(tmp_path: Path) -> None:
     index = sdfcli.MeshDistance(shapes.icosphere(1), sign="none", device="cpu")
     with pytest.raises(UsageError, match="has its own"):

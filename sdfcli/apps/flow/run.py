@@ -23,6 +23,7 @@ from sdfcli.errors import CheckFailedError, InputError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.stated_error import StatedError, is_unsigned
 from sdfcli.field.store import as_field
+from sdfcli.params import real, whole
 from sdfcli.runtime.signature import takes
 
 if TYPE_CHECKING:
@@ -283,11 +284,12 @@ def prepare(source: Field | str | PathLike[str], fill: tuple[float, ...], spacin
     """Prepares a flow; see `flow`."""
     field = as_field(source)
     time, frames, gravity, step = options.time, options.frames, options.gravity, options.step
-    if len(fill) != 6 or len(gravity) != 3:
+    if [np.shape(fill), np.shape(gravity)] != [(6,), (3,)]:
         raise UsageError("use six numbers for the fill box, and three for gravity")
-    if not all(map(math.isfinite, [*fill, spacing, time, *gravity, *([] if step is None else [step])])):
+    numbers = [*fill, spacing, time, *gravity, *([] if step is None else [step])]
+    if not all(math.isfinite(real(each)) for each in numbers):
         raise UsageError("the fill box, spacing, times and gravity must be finite numbers")
-    if not (spacing > 0 and time > 0 and frames >= 1):
+    if not (spacing > 0 and time > 0 and whole(frames) >= 1):
         raise UsageError("use a spacing, a time and a number of frames above 0")
     box = np.array(fill, np.float64).reshape(2, 3)
     low, high = field.domain.origin, field.domain.origin + field.domain.length
@@ -348,9 +350,9 @@ def _steps_per_frame(options: FlowOptions, longest: float) -> int:
 
 def _check_viscosity(fluid: Fluid) -> None:
     """Raises UsageError for a negative viscosity, or one too large for the time step."""
-    if not 0 <= fluid.viscosity <= fluid.most_viscous:
+    if not 0 <= real(fluid.viscosity) <= fluid.most_viscous:
         raise UsageError(
-            f"--viscosity {fluid.viscosity:g}: use 0 to {fluid.most_viscous:.3g} m2/s, which time steps of "
+            f"--viscosity {fluid.viscosity}: use 0 to {fluid.most_viscous:.3g} m2/s, which time steps of "
             f"{fluid.step:.3g} s allow"
         )
 
