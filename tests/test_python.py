@@ -566,3 +566,23 @@ def test_misspelt_keywords(function: Any, wrong: str, right: str) -> None:
         function(shapes.tetrahedron(), **{wrong: 1})
     with pytest.raises(TypeError, match=r"argument 'zzz'$"):
         function(shapes.tetrahedron(), zzz=1)
+
+
+@pytest.mark.parametrize("name", ["ball.npz", "ball", "ball.vti"])
+def test_a_field_is_saved_by_its_ending(name: str, tmp_path: Path) -> None:
+    """Other formats are those of `export`."""
+    with pytest.raises(UsageError, match=r"use a name that ends in \.h5, \.hdf5"):
+        field().save(tmp_path / name, force=True)
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_surface_of_a_grid() -> None:
+    """In the field's place, as that of the exported grid."""
+    grid = field().grid(24, window=(-3, -3, -3, 3, 2.5, 3))
+    surface = sdfcli.isosurface(grid, iso=0.01, device="cpu")
+    bare = sdfcli.isosurface(grid.distance, iso=0.01, spacing=grid.spacing, device="cpu")
+    assert np.array_equal(surface.faces, bare.faces)
+    assert np.allclose(surface.vertices, bare.vertices + grid.origin, atol=1e-5)
+    assert np.abs(field().sample(surface.vertices) - 0.01).max() < grid.spacing / 2
+    with pytest.raises(UsageError, match="a Grid"):
+        sdfcli.isosurface(grid, spacing=2)

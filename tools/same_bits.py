@@ -89,7 +89,7 @@ def built(mesh: Path, settings: Row) -> Row:
     try:
         field = sdfcli.build(mesh, device=settings["device"], threads=threads, **options)
         with tempfile.TemporaryDirectory() as folder:
-            content = field.save(Path(folder, "field.vtkhdf")).read_bytes()
+            content = field.save(Path(folder, "field.h5")).read_bytes()
         hashes = {"content_sha256": field.content_sha256, "file_sha256": hashlib.sha256(content).hexdigest()}
         row = {"result": field.info["verdict"], **hashes}
     except SdfError as error:

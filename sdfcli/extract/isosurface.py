@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,24 @@ from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import unreadable
 
 
+class PlacedVolume(Protocol):
+    """A volume with its place, as `Field.grid` returns it: distance[i, j, k] lies at origin + spacing x (i, j, k)."""
+
+    @property
+    def distance(self) -> npt.NDArray[np.float32]:
+        """(nx, ny, nz)."""
+
+    @property
+    def origin(self) -> npt.NDArray[np.float64]:
+        """(3,)."""
+
+    @property
+    def spacing(self) -> float:
+        """The same along all axes."""
+
+
 def isosurface(
-    source: Field | PathLike[str] | npt.ArrayLike,
+    source: Field | PlacedVolume | PathLike[str] | npt.ArrayLike,
     *,
     iso: float = 0.0,
     cells: int | None = None,
@@ -37,9 +53,9 @@ def isosurface(
     """Extracts a level set from a field or volume as a triangle mesh, by marching cubes; smaller values are inside.
 
     Args:
-        source: a Field, a field file's path, or a volume (nx, ny, nz) as an array or the path of a .npy, .npz or .vti
-            file. A volume's value [i, j, k] lies at spacing x (i, j, k), in .npz and .vti files at the place stored
-            there. A CuPy volume stays on its device, and gives CuPy arrays.
+        source: a Field, a field file's path, or a volume (nx, ny, nz) as a Grid, an array or the path of a .npy, .npz
+            or .vti file. A volume's value [i, j, k] lies at spacing x (i, j, k), of a Grid and in .npz and .vti files
+            at the place stored there. A CuPy volume stays on its device, and gives CuPy arrays.
         iso: level, a distance in the mesh's units or a value in the volume.
         cells: cell count along each axis of a field's domain. None: the smallest power of two that keeps the surface
             within half the build's tolerance of the field's, at most 1024, or 4096 if thin walls need it.
@@ -75,9 +91,12 @@ class Volume(NamedTuple):
     origin: npt.NDArray[np.float64]
 
 
-def open_source(source: Field | PathLike[str] | npt.ArrayLike) -> Any:
+def open_source(source: Field | PlacedVolume | PathLike[str] | npt.ArrayLike) -> Any:
     """A Field, an array, memory-mapped if from a .npy file, or a Volume. Raises InputError for anything else."""
     if not isinstance(source, str | PathLike):
+        placed: Any = source
+        if all(hasattr(placed, name) for name in ("distance", "origin", "spacing")):
+            return Volume(placed.distance, np.asarray(placed.spacing), np.asarray(placed.origin))
         found = source if isinstance(source, Field) or hasattr(source, "dtype") else np.asarray(source)
         return found if isinstance(found, Field) else unmasked(found, "volume")
     path = existing_file(source)
@@ -135,7 +154,7 @@ def make_source(
         raise UsageError("--cells is for fields; a volume has its own")
     if isinstance(opened, Volume):
         if spacing is not None:
-            raise UsageError("--spacing is for .npy volumes; .npz and .vti files have their own")
+            raise UsageError("--spacing is for arrays and .npy volumes; a Grid, .npz and .vti files have their own")
         return VolumeSource(opened.values, iso, opened.spacing, opened.origin)
     return VolumeSource(opened, iso, 1.0 if spacing is None else spacing)
 

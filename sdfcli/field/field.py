@@ -287,7 +287,7 @@ class Field:
 
     def save(self, path: str | PathLike[str], force: bool = False) -> Path:
         """Writes the field to an HDF5 file, whole or not at all, and returns its path. Raises UsageError if the file
-        cannot be written, or exists without `force`."""
+        cannot be written, exists without `force`, or does not end in .h5 or .hdf5: other formats are `export`'s."""
         from sdfcli.field.store import save
 
         return save(self, Path(path), force)

@@ -37,8 +37,8 @@ from sdfcli.mesh.mesh import Domain
 from sdfcli.octree.causes import is_known
 from sdfcli.octree.corners import corner_keys
 from sdfcli.octree.quantise import quantise, restore
-from sdfcli.params import LENGTHS, MAX_DEPTH, MOST_AWAY
-from sdfcli.runtime.files import existing_file, written_whole
+from sdfcli.params import ENDINGS, LENGTHS, MAX_DEPTH, MOST_AWAY
+from sdfcli.runtime.files import check_ending, existing_file, written_whole
 from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.libraries import import_h5py
 from sdfcli.runtime.memory import unreadable
@@ -64,9 +64,10 @@ PARTS, MOST_STEPS = (2, 4, 8, 16, 32, 64, 128), 2**31 - 2**8
 def save(field: Field, path: Path, force: bool = False) -> Path:
     """Writes a field, whole or not at all.
 
-    Raises UsageError if the file cannot be written, or exists without `force`; InputError for an `info` that `load`
-    rejects.
+    Raises UsageError if the file cannot be written, exists without `force`, or has another format's ending or none;
+    InputError for an `info` that `load` rejects.
     """
+    check_ending(path, *ENDINGS)
     check_info(field.info)
     with written_whole(path, force) as temporary:
         temporary.write_bytes(_image(field))
