@@ -27,8 +27,7 @@ from sdfcli.cli.output import plain
 from sdfcli.cli.report import page
 from sdfcli.errors import InputError
 from sdfcli.field.field import Field
-from sdfcli.field.schema import INFO, check_info, is_complete
-from sdfcli.params import PLACES
+from sdfcli.field.schema import INFO, MAY_LACK, check_info, is_complete
 
 LIMIT = 60
 """Seconds that a command has which HDF5 might keep waiting for ever; it takes one."""
@@ -320,7 +319,7 @@ def test_a_build_says_all_that_is_named(field: Field) -> None:
     assert is_complete(field.info)
     assert set(INFO) == set(field.info)
     for part in ("mesh", "parameters"):
-        always = set(INFO[part]) - set(PLACES)
+        always = set(INFO[part]) - set(MAY_LACK)
         assert always == set(field.info[part])
         for name in always:
             lacking = {key: value for key, value in field.info[part].items() if key != name}

@@ -404,14 +404,16 @@ def test_missing_folders_are_created(ball: Path, folder: Path, monkeypatch: pyte
 
 def test_what_is_no_file_is_not_replaced(ball: Path, folder: Path, old: Field) -> None:
     """Those who may write to /dev would have no /dev/null any more."""
-    os.mkfifo(folder / "pipe")
-    for path in (folder / "pipe", folder):
+    os.mkfifo(folder / "pipe.h5")
+    (folder / "folder.h5").mkdir()
+    for path in (folder / "pipe.h5", folder / "folder.h5"):
         with pytest.raises(UsageError, match="cannot be written: that is"):
             old.save(path, force=True)
-    done = build(ball, folder / "pipe", "--force")
-    check_refused(done, "pipe", "that is not a regular file")
-    assert (folder / "pipe").is_fifo()
-    assert others(folder) == ["pipe"]
+    done = build(ball, folder / "pipe.h5", "--force")
+    check_refused(done, "pipe.h5", "that is not a regular file")
+    assert (folder / "pipe.h5").is_fifo()
+    (folder / "folder.h5").rmdir()
+    assert others(folder) == ["pipe.h5"]
 
 
 def test_links_are_not_replaced(ball: Path, folder: Path, old: Field) -> None:
@@ -439,10 +441,10 @@ def test_a_link_to_a_field_is_left_alone(ball: Path, folder: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "build IN -o SAME",
-        "build IN -o SAME --skip-existing",
+        "build IN -o SAME.h5",
+        "build IN -o SAME.h5 --skip-existing",
         "build IN IN2 --report SAME",
-        "build IN2 -o SAME --previous IN",
+        "build IN2 -o SAME.h5 --previous IN",
         "extract IN -o SAME.ply",
         "render IN -o SAME.png",
         "slice IN -o SAME.png",
