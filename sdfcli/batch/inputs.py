@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,9 @@ from sdfcli.mesh.formats.readers import FORMATS, IS_FIELD
 from sdfcli.params import ENDINGS
 from sdfcli.runtime.files import check_ending
 from sdfcli.runtime.remote import file_name, is_remote
+
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
+"""A number, in place of a mesh's name."""
 
 
 class Job(NamedTuple):
@@ -69,15 +73,24 @@ def find_meshes(named: Iterable[str], listed: Iterable[str], recursive: bool) ->
     return list(dict.fromkeys(mesh for mesh, _ in _found(named, listed, recursive)[1]))
 
 
-def find_fields(named: Iterable[str]) -> list[str]:
+def find_fields(named: Iterable[str], meshes: bool = False) -> list[str]:
     """The fields among files, folders and patterns, each once; a folder's subfolders are not searched, `**` in a
-    pattern is. Raises UsageError for a folder without fields."""
+    pattern is. Raises UsageError for a folder without fields. meshes: whether the command takes single meshes,
+    too, which the error for a folder of meshes then says."""
     words = [word for name in named for word in _matches(name)]
+    for word in words if meshes else ():
+        if os.path.isdir(word) and not _has(word, ENDINGS) and _has(word, FORMATS):
+            pattern = os.path.join(word, "*.ply")
+            raise UsageError(f"{word}: a folder of meshes; name them one by one, or by a pattern as '{pattern}'")
     return list(dict.fromkeys(field for word in words for field, _ in _files(word, False, ENDINGS, "fields")))
 
 
 def _found(named: Iterable[str], listed: Iterable[str], recursive: bool) -> tuple[list[str], list[tuple[str, Path]]]:
     """Files and folders, and their meshes, each with its path in an output folder."""
+    named = list(named)
+    for name in named:
+        if NUMBER.fullmatch(name) and not os.path.lexists(name):
+            raise UsageError(f"{name}: no such file; an option's values are one word, as in --sigma 0.05,0.0158")
     words = [word for name in named for word in (listed if name == "-" else _matches(name))]
     found = [pair for word in words for pair in _files(word, recursive, FORMATS, "meshes")]
     if not found:
@@ -122,6 +135,14 @@ def _files(named: str, recursive: bool, endings: tuple[str, ...], what: str) -> 
         if recursive:
             hint = "; links to folders are not followed" if linked else ""
         raise UsageError(f"{named}: no {what} ({', '.join(endings)}) in this folder{hint}")
+
+
+def _has(folder: str, endings: tuple[str, ...]) -> bool:
+    """Whether a folder has a file with one of the endings."""
+    try:
+        return any(name.lower().endswith(endings) for name in os.listdir(folder))
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
 
 
 def _unreadable(error: OSError) -> None:

@@ -113,7 +113,7 @@ def export(
         if len(named) != 2:
             raise UsageError("name the output: FILE OUT for one file, FILE... -o 'out/{name}.npz' for several")
         named, output = named[:1], Path(named[1])
-    files = fields_of(named)
+    files = fields_of(named, meshes=True)
     form = format_of(output)
     check_grid_options(form, resolution, window, dtype)
     box = _box(window)

@@ -41,11 +41,11 @@ def open_field(file: Path, frame: int | None, time: float | None) -> Field:
     return load(file)
 
 
-def fields_of(named: list[str]) -> list[Path]:
+def fields_of(named: list[str], meshes: bool = False) -> list[Path]:
     """The files among files, folders and patterns; see `find_fields`."""
     from sdfcli.batch.inputs import find_fields
 
-    return [Path(each) for each in find_fields(named)]
+    return [Path(each) for each in find_fields(named, meshes)]
 
 
 def check_choice(*choices: float | str | None) -> None:

@@ -417,3 +417,10 @@ def test_errors(words: list[str], says: str, file: Path, tmp_path: Path, monkeyp
     assert says in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_meshes(tmp_path: Path) -> None:
+    (tmp_path / "a.ply").write_bytes(b"")
+    done = invoke(tmp_path, "-o", tmp_path / "{name}.npz")
+    assert done.exit_code == 2
+    assert "a folder of meshes; name them one by one, or by a pattern as" in done.output
