@@ -64,7 +64,7 @@ COMMANDS: list[tuple[Callable[..., Any], Callable[..., Any], set[str], set[str]]
     (
         samples_command.samples,
         sdfcli.samples,
-        (FILES | MANY | {"max_memory", "sigma"}) - {"verbose", "require"},
+        (FILES | MANY | {"max_memory", "sigma"}) - {"verbose"},
         {"source", "sigma"},  # a text and numbers: test_samples.py
     ),
     (verify_command.verify, sdfcli.verify, {"named", "frame", "json", "quiet"}, {"field", "progress"}),

@@ -46,12 +46,11 @@ def sample_into(
     if settings.skip_existing and os.path.exists(target):
         progress("comparing with the samples that are there")
         found = _facts(target, wanted)
-        if found is not None:
+        if not isinstance(found, str):
             return {**known, "status": "skipped", **found, "bytes": target.stat().st_size}
         if not settings.force:
             raise UsageError(
-                f"{target}: exists, and is not of this command, is damaged, or has another mesh or other parameters; "
-                "add --force to replace it, while samples that are the same are skipped"
+                f"{target}: exists, and {found}; add --force to replace it, while samples that are the same are skipped"
             )
     loaded = time.perf_counter()
     progress("sampling")
@@ -64,7 +63,7 @@ def sample_into(
     try:
         samples.save(target, settings.force)
     except UsageError:
-        if not settings.skip_existing or _facts(target, wanted) is None:  # else another process has written it
+        if not settings.skip_existing or isinstance(_facts(target, wanted), str):  # else another process has written it
             raise
         return {**known, "status": "skipped", **samples.facts, "bytes": target.stat().st_size}
     ends = {"load": loaded - start, "sample": sampled - loaded, "write": time.perf_counter() - sampled}
@@ -73,15 +72,27 @@ def sample_into(
     return {**known, "status": "ok", **samples.facts, "bytes": size, "device": backend.name, "seconds": seconds}
 
 
-def _facts(path: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
-    """The facts in an intact file of samples with the wanted mesh and parameters; None for any other file."""
+def _facts(path: Path, wanted: dict[str, Any]) -> dict[str, Any] | str:
+    """The facts in an intact file of samples with the wanted mesh and parameters; for any other file, the difference in
+    words."""
     try:
         with zipfile.ZipFile(path) as archive:
             if archive.testzip() is not None:
-                return None
+                return "is damaged"
         with np.load(path, allow_pickle=False) as arrays:
             info = json.loads(str(arrays["info"]))
-        same = all(info[name] == value for name, value in wanted.items())
-        return dict(info["facts"]) if same else None
+        facts = dict(info["facts"])
+        if info["mesh_sha256"] != wanted["mesh_sha256"]:
+            return "was drawn from another mesh"
+        found = dict(info["parameters"])
+        asked = wanted["parameters"]
+        names = [name for name in {**asked, **found} if found.get(name) != asked.get(name)]
     except FAULTS:
-        return None
+        return "is damaged, or not of this command"
+    other = ", ".join(f"{name} {_text(found.get(name))}, asked for {_text(asked.get(name))}" for name in names)
+    return f"has other parameters ({other})" if names else facts
+
+
+def _text(value: Any) -> str:
+    """A parameter as an option's value."""
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 SHARE_TIMED, MOST_TIMED, SHORT = 0.05, 30, 10.0
 """Share, and maximum count, of built meshes before the remaining time is shown: parallel builds end in groups. Seconds
 below which it is not shown."""
+MOST_LISTED = 10
+"""Maximum count of names in a summary: each mesh had its line."""
 BELOW = "below --require"
 """Word for a field or mesh that falls short of `--require`."""
 WORDS = ("built", "sampled", "skipped", BELOW, "failed")
@@ -74,12 +76,14 @@ class FailedBuild(Line, title="build, failed", shared="input error"):
 class Sampled(
     Line,
     title="samples",
-    shared="input output bytes seconds? device? triangles notes verdict sign sign_reason sign_confidence",
+    shared="input output bytes seconds? device? triangles notes verdict sign sign_reason sign_confidence error?",
 ):
     """A line per file that was written or exists."""
 
     status: Annotated[Literal["ok", "skipped"], "`skipped` samples have no `seconds`, `device`"]
-    exit_code: Annotated[Literal[0], "exit code of this mesh's samples"]
+    exit_code: Annotated[
+        int, one_of(0, CheckFailedError.exit_code), "exit code of this mesh's samples; 6, with `error`: see `--require`"
+    ]
     pos: Annotated[Count, "samples outside"]
     neg: Annotated[Count, "samples inside"]
     surface: Annotated[Count, "samples on the surface"]
@@ -258,11 +262,17 @@ def _word(outcome: Outcome) -> str:
 
 def _summary(done: list[Outcome], total: int, seconds: float, paged: bool) -> list[str]:
     lines = [f"{counts(done, total)}, in {seconds:.1f} s"]
-    lines += [f"  {_word(each)} ({each['exit_code']}): {each['input']}" for each in done if each["exit_code"]]
+    listed = [f"  {_word(each)} ({each['exit_code']}): {each['input']}" for each in done if each["exit_code"]]
+    lines += listed if len(listed) <= MOST_LISTED else [*listed[:MOST_LISTED], _others(len(listed) - MOST_LISTED)]
     if len(done) < total:
         page = " and another --report" if paged else ""
         lines.append(f"  to continue, repeat the command with --skip-existing{page}")
     return lines
+
+
+def _others(count: int) -> str:
+    """Line for the names that a summary omits."""
+    return f"  and {count:,} other{'s' if count > 1 else ''}, named above"
 
 
 def _print_table(report: Outcome, verbose: bool) -> None:

@@ -20,7 +20,7 @@ from sdfcli.cli.batch_options import (
     jobs_of,
     run_all,
 )
-from sdfcli.cli.build_options import MaxMemory, memory_limit
+from sdfcli.cli.build_options import BARS, MaxMemory, check_require, memory_limit
 from sdfcli.cli.outcomes import Style
 from sdfcli.params import SampleParams
 
@@ -53,6 +53,15 @@ Sigma = Annotated[
 ]
 Normals = Annotated[bool, typer.Option("--normals", help="Add unit normals, the gradients of the distance.")]
 Normalized = Annotated[bool, typer.Option("--normalized", help="Scale the shape to the unit sphere, as DeepSDF does.")]
+Require = Annotated[
+    str | None,
+    typer.Option(
+        "--require",
+        **options.words(*BARS),
+        help="Worst verdict for exit code 0; a worse one has exit code 6.",
+        show_default=False,
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Random seed; the same seed gives the same files.")]
 
 
@@ -75,6 +84,7 @@ def samples(
     skip_existing: SkipExisting = False,
     fail_fast: FailFast = False,
     timeout: Timeout = None,
+    require: Require = None,
     report: Report = None,
     scheduler: Scheduler = None,
     device: options.Devices = "auto",
@@ -100,7 +110,10 @@ def samples(
         sign=sign,
     )
     check_jobs(jobs, scheduler)
-    settings = Settings(device, threads, most, samples=params, force=force, skip_existing=skip_existing)
+    check_require(require)
+    settings = Settings(
+        device, threads, most, samples=params, force=force, skip_existing=skip_existing, require=require
+    )
     found, raises = jobs_of(meshes, output, recursive, ENDINGS), not json and report is None
     request = BuildRequest(found, settings, jobs, timeout, fail_fast, scheduler, raises)
     code = run_all(request, Style(json, quiet, verbose=False), report)

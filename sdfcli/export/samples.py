@@ -124,7 +124,7 @@ def samples(
     """Draws random points around a triangle mesh, with exact signed distances: training data for DeepSDF and similar
     networks. The same mesh and parameters give the same samples.
 
-    Distances are `MeshDistance`'s: exact up to 1e-7 times the mesh's size, in the mesh as read, whose holes are closed
+    Distances are `MeshDistance`'s: exact up to 1.2e-7 of its diagonal, in the mesh as read, whose holes are closed
     for signs only.
 
     Args:

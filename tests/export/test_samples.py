@@ -16,7 +16,7 @@ import oracle
 import sdfcli
 import shapes
 from commands import reports
-from sdfcli.errors import InputError, UsageError
+from sdfcli.errors import CheckFailedError, InputError, UsageError
 from sdfcli.params import SampleParams
 
 CPU = ["--device", "cpu"]
@@ -197,16 +197,58 @@ def test_resuming(tmp_path: Path) -> None:
     assert run(*words).returncode == 2
     other = run(*words, "--seed", 5, "--skip-existing")
     assert other.returncode == 2
-    assert "other parameters" in other.stderr
+    assert "s.npz: exists, and has other parameters (seed 0, asked for 5); add --force" in other.stderr
+    other = run(*words[:3], "--count", 600, "--sigma", 0.1, "--skip-existing")
+    assert "(count 500, asked for 600, sigma 0.05,0.0158, asked for 0.1)" in other.stderr
     write(mesh, FAR)
-    assert run(*words, "--skip-existing").returncode == 2
+    other = run(*words, "--skip-existing")
+    assert other.returncode == 2
+    assert "exists, and was drawn from another mesh" in other.stderr
     assert out.read_bytes() == first
     assert run(*words, "--skip-existing", "--force").returncode == 0
     assert out.read_bytes() != first
     for content in (out.read_bytes()[:-2000], b"mine", out.read_bytes().replace(b"NUMPY", b"NUMBY")):
         out.write_bytes(content)
-        assert run(*words, "--skip-existing").returncode == 2
+        other = run(*words, "--skip-existing")
+        assert other.returncode == 2
+        assert "exists, and is damaged" in other.stderr
         assert out.read_bytes() == content
+
+
+def test_required_verdicts(tmp_path: Path) -> None:
+    """As of build: the file is written in any case."""
+    good = write(tmp_path / "star.ply", STAR)
+    half = write(tmp_path / "half.ply", shapes.holed(np.random.default_rng(1), shapes.icosphere(2), 0.35))
+    assert run(good, "-o", tmp_path / "a.npz", "--count", 50, "--require", "good").returncode == 0
+    for more in ([], ["--skip-existing"]):
+        done = run(half, "-o", tmp_path / "b.npz", "--count", 50, "--require", "usable", *more)
+        assert done.returncode == CheckFailedError.exit_code
+        assert done.stderr == f"sdfcli: {half}: doubtful, worse than usable\n"
+        assert (tmp_path / "b.npz").exists()
+    done = run(good, half, "-o", tmp_path / "all/", "--count", 50, "--require", "good", "--json")
+    told = {Path(each["input"]).stem: each for each in reports("samples", done.stdout)}
+    assert (told["star"]["exit_code"], told["half"]["exit_code"], done.returncode) == (0, 6, 6)
+    assert "error" in told["half"]
+    assert "2 meshes: 1 sampled, 1 below --require, in " in done.stderr
+    assert run(good, "--require", "fine").returncode == 2
+
+
+def test_the_summary_names_ten_at_most(tmp_path: Path) -> None:
+    for k in range(12):
+        (tmp_path / f"bad{k:02}.obj").write_text("v 0 0 0\n")
+    done = run(tmp_path, "-o", tmp_path / "out/", "--jobs", 1)
+    told = done.stderr.splitlines()
+    assert sum(line.startswith("  failed (3): ") for line in told) == 10
+    assert told[-1] == "  and 2 others, named above"
+    assert all(f"bad{k:02}.obj" in done.stderr for k in range(12))
+
+
+def test_a_number_is_no_mesh(tmp_path: Path) -> None:
+    mesh = write(tmp_path / "star.ply", STAR)
+    done = run(mesh, "-o", tmp_path / "out/", "--sigma", "0.05", "0.01")
+    assert done.returncode == UsageError.exit_code
+    assert done.stderr == "sdfcli: 0.01: no such file; an option's values are one word, as in --sigma 0.05,0.0158\n"
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
