@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sdfcli.cli.output import error_line, pace, print_error, print_json
+from sdfcli.cli.output import StandardOutputError, error_line, pace, print_error, print_json
 from sdfcli.errors import InputError, SdfError, UsageError, worst_code
 
 if TYPE_CHECKING:
@@ -158,9 +158,12 @@ def single(files: list[Path], pattern: Path) -> tuple[Path, Path]:
 
 
 def print_failure(file: Path, error: SdfError, json: bool) -> int:
-    """Prints the error of one of several files, with `json` as a record, too; returns its exit code."""
+    """Prints the error of one of several files, with `json` as a record, too; returns its exit code. Raises it if it is
+    standard output's."""
     from sdfcli.cli.records import Failed
 
+    if isinstance(error, StandardOutputError):
+        raise error
     named = error if str(file) in str(error) else type(error)(f"{file}: {error}")
     code = print_error(named)
     if json:

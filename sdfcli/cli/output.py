@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
-from sdfcli.errors import UNREAD, SdfError
+from sdfcli.errors import UNREAD, SdfError, UsageError
 from sdfcli.runtime.memory import unwritable
 from sdfcli.runtime.remote import shown
 
@@ -48,6 +48,10 @@ _printed = [0]
 """Record count."""
 
 
+class StandardOutputError(UsageError):
+    """Standard output cannot be written: the command's fault, not that of one of its inputs."""
+
+
 def printed() -> int:
     """Number of records this process has printed."""
     return _printed[0]
@@ -58,7 +62,7 @@ def standard_output() -> Iterator[None]:
     """Context for printing. On a broken pipe or a closed stream, output is discarded and the work continues; the
     process then exits with the code from `lost_output`.
 
-    Raises `unwritable`'s error if standard output fails for another reason, such as a full disk.
+    Raises StandardOutputError if standard output fails for another reason, such as a full disk.
     """
     try:
         yield
@@ -66,7 +70,7 @@ def standard_output() -> Iterator[None]:
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's own flush at the end, too
         if not _unread(error) and error.errno != errno.EBADF:
-            raise unwritable("standard output", error) from error
+            raise StandardOutputError(str(unwritable("standard output", error))) from error
         _lost.append(error)
 
 
@@ -134,8 +138,9 @@ def error_line(error: SdfError) -> str:
 
 
 def show(line: str, verdict: str = "") -> None:
-    """Prints a line for humans on standard output. verdict: as for `say`."""
-    _echo(plain(line), verdict)
+    """Prints a line for humans on standard output. verdict: as for `say`. Raises `standard_output`'s error."""
+    with standard_output():
+        _echo(plain(line), verdict)
 
 
 def print_json(record: Record) -> None:

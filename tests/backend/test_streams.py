@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -26,6 +27,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def both(folder: Path) -> Path:
+    """The folder, with the field by the meshes' names, too."""
+    for name in "one", "two":
+        shutil.copy(folder / "field.h5", folder / f"{name}.h5")
+    return folder
+
+
 def run(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
     shell = f'set -o pipefail; sdfcli() {{ {program()} "$@"; }}; {command}'
     return subprocess.run(["bash", "-c", shell], cwd=folder, capture_output=True, text=True, check=False)
@@ -40,12 +49,30 @@ PRINTS = [
     "query field.h5 points.txt",
     "query field.h5 points.txt --json",
     "schema",
+    "verify field.h5 --mesh one.ply --samples 100 --tolerance 0.5",
+    "verify one.h5 two.h5 --mesh . --samples 100 --tolerance 0.5",
+    "verify one.h5 two.h5 --mesh . --samples 100 --tolerance 0.5 --json",
+    "check one.ply",
+    "check one.ply --json",
+    "check one.ply two.ply --json --jobs 1",
+    "build one.ply two.ply --dry-run -o fields --device cpu",
+    "build one.ply -o x.h5 --tolerance 0.1 --device cpu",
+    "samples one.ply -o x.npz --count 100 --device cpu",
+    "extract field.h5 -o x.ply --device cpu",
+    "extract one.h5 two.h5 -o x/{name}.ply --device cpu --json",
+    "slice field.h5 -o x.png",
+    "slice one.h5 two.h5 -o x/{name}.png --json",
+    "render one.h5 two.h5 -o x/{name}.png --size 16 --json",
+    "export field.h5 x.vtkhdf",
+    "export one.h5 two.h5 -o x/{name}.vtkhdf --json",
+    "collide field.h5 two.ply --device cpu",
+    "sequence one.ply two.ply -o x.h5 --depth 3 --device cpu",
 ]
 
 
 @pytest.mark.parametrize("command", PRINTS)
-def test_a_closed_standard_output(folder: Path, command: str) -> None:
-    done = run(folder, f"sdfcli {command} >&-")
+def test_a_closed_standard_output(both: Path, command: str) -> None:
+    done = run(both, f"sdfcli {command} >&-")
     assert (done.returncode, done.stderr) == (2, "sdfcli: standard output: cannot be written: Bad file descriptor\n")
 
 
@@ -66,9 +93,9 @@ def test_files_are_written_whoever_reads(folder: Path, command: str, end: str) -
 
 
 @pytest.mark.parametrize("command", PRINTS)
-def test_nobody_reads_results(folder: Path, command: str) -> None:
+def test_nobody_reads_results(both: Path, command: str) -> None:
     """As with tools that SIGPIPE ends."""
-    done = run(folder, f"sdfcli {command} | true")
+    done = run(both, f"sdfcli {command} | true")
     assert (done.returncode, done.stderr) == (141, "")
 
 
@@ -79,8 +106,8 @@ def test_a_closed_list_of_meshes_is_an_empty_one(folder: Path) -> None:
 
 @full
 @pytest.mark.parametrize("command", PRINTS)
-def test_a_full_disk(folder: Path, command: str) -> None:
-    done = run(folder, f"sdfcli {command} > {FULL}")
+def test_a_full_disk(both: Path, command: str) -> None:
+    done = run(both, f"sdfcli {command} > {FULL}")
     message = "sdfcli: standard output: cannot be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (2, message)
 
