@@ -16,10 +16,11 @@ LEAST_ROOM = 160 << 20
 
 class _Overflow:
     """folder: for scratch files. until: closed at the end of the block in which arrays may overflow. begun: whether
-    they do."""
+    they do. used: bytes of memory in use at the first request; None before it."""
 
     def __init__(self, folder: Path, until: ExitStack) -> None:
         self.folder, self.until, self.begun = folder, until, False
+        self.used: int | None = None
 
 
 _here: ContextVar[_Overflow | None] = ContextVar("overflow", default=None)
@@ -49,6 +50,8 @@ def has_room(backend: Backend, more: int, most: int, whole: Callable[[], int] | 
     whole: returns the total bytes of the arrays; called once, before the overflow begins.
     """
     here, used = _here.get(), backend.memory_used()
+    if here is not None and here.used is None:
+        here.used = used
     if here is None or (used + LEAST_ROOM > most and not here.begun):
         return used + more <= most
     if not here.begun:
@@ -68,3 +71,15 @@ def room_elsewhere(backend: Backend, used: int, most: int) -> int:
     """Bytes for arrays beyond `most` bytes of memory with `used` in use; 0 where they must not overflow."""
     here = _here.get()
     return backend.overflow_free(here.folder) if here and used + LEAST_ROOM <= most else 0
+
+
+def least_limit(backend: Backend, used: int | None = None) -> int | None:
+    """Minimum limit in bytes with which arrays may overflow; None where they must not, or before the first request.
+
+    used: memory in use before the first request; by default as it was then.
+    """
+    here = _here.get()
+    used = here.used if here and used is None else used
+    if here is None or used is None or not backend.overflow_free(here.folder):
+        return None
+    return used + LEAST_ROOM

@@ -92,9 +92,10 @@ class EstimatedBuild(Line, title="build --dry-run", shared="input triangles leav
     memory_bytes: Annotated[int, "the build's memory"]
     file_bytes: Annotated[int, "field file size"]
     limit_bytes: Annotated[int, "memory limit"]
+    least_bytes: Annotated[int, "minimum memory limit for this build: beyond, the octree goes to scratch files"]
     free_bytes: Annotated[int, "free memory"]
     scratch_bytes: Annotated[int, "free space for scratch files, or free host memory for a GPU; 0: not used"]
-    fits: Annotated[bool, "whether `memory_bytes` is within `limit_bytes` or `scratch_bytes`"]
+    fits: Annotated[bool, "whether `least_bytes` is within `limit_bytes`"]
 
 
 def build(
@@ -215,6 +216,7 @@ def _print_totals(count: int, sizes: list[Estimate]) -> None:
 def _estimate_one(mesh: str, settings: Settings, json: bool, quiet: bool, raises: bool, sizes: list[Estimate]) -> int:
     """Prints a mesh's estimate, and appends it to `sizes`; returns the build's expected exit code."""
     from sdfcli.batch.messages import failure
+    from sdfcli.octree.budget import limit_text
     from sdfcli.quality.estimate import estimate_of
     from sdfcli.runtime.remote import local_input, shown
 
@@ -234,8 +236,9 @@ def _estimate_one(mesh: str, settings: Settings, json: bool, quiet: bool, raises
         return 0
     return print_error(
         OutOfMemoryError(
-            f"{mesh}: needs about {human_bytes(found.memory_bytes)}, above the limit of "
-            f"{human_bytes(found.limit_bytes)}; try a larger --tolerance, a smaller --depth, or more --max-memory"
+            f"{mesh}: needs a limit of about {human_bytes(found.least_bytes)}, above that of "
+            f"{human_bytes(found.limit_bytes)}; try a larger --tolerance, a smaller --depth, or "
+            f"{limit_text(found.least_bytes)} or more"
         )
     )
 

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sdfcli.backend import Backend, select_backend
-from sdfcli.backend.overflow import overflow, room_elsewhere
+from sdfcli.backend.overflow import least_limit, overflow, room_elsewhere
 from sdfcli.mesh.load import MeshSource, load_placed
-from sdfcli.octree.budget import BYTES_PER_CELL, SAMPLE
+from sdfcli.octree.budget import BYTES_PER_CELL, PEAK_BYTES, SAMPLE
 from sdfcli.octree.density import bvh_octree, bytes_for
 from sdfcli.octree.grown import Limits
 from sdfcli.octree.growth import Growth
@@ -38,6 +38,9 @@ FILE_BYTES_PER_BVH_LEAF = 6
 ORDER_BYTES = 48
 """Bytes per triangle in Morton order."""
 
+AHEAD = 10 << 20
+"""Bytes that a build uses concurrently with the growth, more than an estimate: error sample points."""
+
 DEFAULT_SHARE = 0.9
 """Share of the free memory in the default memory limit."""
 
@@ -53,6 +56,7 @@ class Estimate:
         memory_bytes: memory on the device.
         file_bytes: size of the field's file.
         limit_bytes: the build's memory limit.
+        least_bytes: minimum memory limit with which the build is expected to work.
         free_bytes: free device memory.
         scratch_bytes: free bytes for overflow beyond the limit, in scratch files or host memory; 0 if not allowed.
         device: `cpu` or `cuda:N`.
@@ -64,6 +68,7 @@ class Estimate:
     memory_bytes: int
     file_bytes: int
     limit_bytes: int
+    least_bytes: int
     free_bytes: int
     scratch_bytes: int
     device: str
@@ -71,7 +76,7 @@ class Estimate:
     @property
     def fits(self) -> bool:
         """Whether the build is expected to fit into the memory limit, or else into scratch space."""
-        return self.memory_bytes <= max(self.limit_bytes, self.scratch_bytes)
+        return self.least_bytes <= self.limit_bytes
 
     def as_dict(self) -> dict[str, Any]:
         """The values by name."""
@@ -103,12 +108,17 @@ def estimate_of(source: MeshSource, params: BuildParams, options: BuildOptions) 
     begun = time.perf_counter()
     scene = index._scene
     limits = Limits.of(params, scene.mesh.unit, scene.mesh.domain.length)
+    begun_bytes = backend.memory_used() + AHEAD
     if params.octree == "adaptive":
         size, used = _adaptive_size(scene, limits), backend.memory_used()
     else:
         used = used + ORDER_BYTES * len(scene.order) if backend.memory.scarce else backend.memory_used()
         size = _bvh_size(scene, limits)
     limit = memory_limit(backend, options.max_memory)
+    least = max(used, begun_bytes) + size.peak_bytes
+    beyond = least_limit(backend, begun_bytes)
+    if beyond is not None and size.memory_bytes <= room_elsewhere(backend, 0, beyond):
+        least = min(least, beyond)
     return Estimate(
         triangles=len(scene.mesh.faces),
         leaves=size.leaves,
@@ -116,8 +126,9 @@ def estimate_of(source: MeshSource, params: BuildParams, options: BuildOptions) 
         memory_bytes=used + size.memory_bytes,
         file_bytes=size.file_bytes,
         limit_bytes=limit,
+        least_bytes=least,
         free_bytes=backend.memory_free(),
-        scratch_bytes=room_elsewhere(backend, used, limit),
+        scratch_bytes=room_elsewhere(backend, begun_bytes, limit),
         device=backend.name,
     )
 
@@ -126,6 +137,7 @@ class _Size(NamedTuple):
     leaves: int
     seconds: float
     memory_bytes: int
+    peak_bytes: int
     file_bytes: int
 
 
@@ -140,6 +152,7 @@ def _adaptive_size(scene: Scene, limits: Limits) -> _Size:
         leaves=cells * 7 // 8 + 1,
         seconds=UPKEEP * seconds * max(1.0, QUERIES_PER_CELL * cells / growth.distances.queries),
         memory_bytes=BYTES_PER_CELL * cells,
+        peak_bytes=PEAK_BYTES * cells,
         file_bytes=round(FILE_BYTES_PER_CELL * cells),
     )
 
@@ -156,7 +169,7 @@ def _bvh_size(scene: Scene, limits: Limits) -> _Size:
     scene.backend.synchronize()
     seconds = grown - begun + (time.perf_counter() - grown) * corners / len(sample)
     memory_bytes = bytes_for(scene.backend, leaves, len(scene.order))
-    return _Size(leaves, seconds, memory_bytes, FILE_BYTES_PER_BVH_LEAF * leaves)
+    return _Size(leaves, seconds, memory_bytes, memory_bytes, FILE_BYTES_PER_BVH_LEAF * leaves)
 
 
 def memory_limit(backend: Backend, asked: int | None) -> int:

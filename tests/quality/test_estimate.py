@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,7 @@ from sdfcli.quality.estimate import estimate, memory_limit, parse_size
 from sdfcli.runtime import memory
 from sdfcli.runtime.memory import free_memory
 
+SAMPLES = Path(__file__).parents[2] / "sample_meshes"
 BALL = shapes.icosphere(3)
 
 
@@ -129,6 +131,22 @@ def test_exit_codes(ball: Path) -> None:
         assert "--max-memory" in done.stderr
         assert list(ball.parent.iterdir()) == [ball]
     assert run("build", ball, "--max-memory", "much").returncode == 2
+
+
+def test_estimates_and_builds_agree_on_the_limit(tmp_path: Path) -> None:
+    """Near the limit, where too little memory is free for arrays to be in files; and they name one that is enough."""
+    words = ["build", SAMPLES / "bracket.stl", "--device", "cpu", "-o", tmp_path / "bracket.h5"]
+    report = json.loads(run(*words, "--dry-run", "--json").stdout)
+    limit = report["memory_bytes"] + 20_000_000
+    assert limit < report["least_bytes"] < limit + 120_000_000
+    for more in (["--dry-run"], []):
+        done = run(*words, *more, "--max-memory", limit)
+        assert done.returncode == 5, (more, done.stdout)
+        assert "scratch" not in done.stderr
+        (enough,) = re.findall(r"--max-memory (\d+M) or more", done.stderr)
+    for more in (["--dry-run"], []):
+        done = run(*words, *more, "--max-memory", enough)
+        assert done.returncode == 0, done.stderr
 
 
 def test_totals_of_many(tmp_path: Path) -> None:
