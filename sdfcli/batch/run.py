@@ -63,11 +63,16 @@ def run(request: BuildRequest, progress: Progress) -> Iterator[Outcome]:
     """Outcomes in order of completion. Builds start with the first iteration.
 
     Raises UsageError for impossible settings and outputs, DeviceError for a missing device, and the build's errors if
-    `raises` is set.
+    `raises` is set. Otherwise the outcome of a single mesh tells an impossible output, too.
     """
     outcomes = _here(request, progress) if request.here else _elsewhere(request)
     if not request.settings.check:
-        _make_room(request)
+        try:
+            _make_room(request)
+        except SdfError as error:
+            if request.raises or not request.here:
+                raise
+            return iter([failure(*request.jobs[0], error)])
     return outcomes
 
 

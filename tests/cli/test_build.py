@@ -100,6 +100,18 @@ def test_existing_files_stay(ball: Path, tmp_path: Path) -> None:
     assert sdfcli.load(target).info["mesh"]["triangles"] == 320
 
 
+def test_an_output_that_exists_is_a_line_of_the_mesh(ball: Path, tmp_path: Path) -> None:
+    target = tmp_path / "precious.h5"
+    target.write_text("precious")
+    for words in (["-o", target], ["-o", tmp_path / "precious.h5" / "x.h5"]):
+        done = run("build", ball, *words, *QUICK, "--json")
+        assert done.returncode == 2
+        (line,) = map(json.loads, done.stdout.splitlines())
+        assert (line["input"], line["output"]) == (str(ball), str(words[1]))
+        assert (line["status"], line["exit_code"]) == ("failed", 2)
+        assert done.stderr == f"sdfcli: {line['error']}\n"
+
+
 def test_causes_are_stored_and_counted(ball: Path, tmp_path: Path) -> None:
     for name, words in ("why.h5", ["--why"]), ("plain.h5", []):
         assert run("build", ball, "-o", tmp_path / name, *words, *QUICK).returncode == 0
