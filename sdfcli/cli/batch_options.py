@@ -41,7 +41,7 @@ Jobs = Annotated[
         "-j",
         min=1,
         metavar="N",
-        help="Number of processes; by default one per core, or two to six per GPU.",
+        help="Number of processes; by default one per core, or two to twelve per GPU.",
         show_default=False,
         rich_help_panel=MANY,
     ),

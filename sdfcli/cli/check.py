@@ -20,7 +20,7 @@ from sdfcli.cli.build_options import (
     check_require,
     memory_limit,
 )
-from sdfcli.cli.outcomes import counts, say_notes, unit_of
+from sdfcli.cli.outcomes import counts, named_error, say_notes, unit_of
 from sdfcli.cli.output import batch_progress, print_json, print_lines, print_table, progress, say
 from sdfcli.cli.records import Amount, Count, Json, Line, Rule, Vector, keyed, one_of, stored
 from sdfcli.cli.wording import health_text, lengths_of, sheets_text, tessellation_rows, verdict_text
@@ -145,7 +145,7 @@ def check(
 def _show(outcome: Outcome, alone: bool, params: BuildParams, json: bool, quiet: bool) -> None:
     failed = outcome["status"] == "failed"
     if "error" in outcome:
-        say(f"sdfcli: {outcome['error']}")
+        say(f"sdfcli: {outcome['error'] if alone else named_error(outcome)}")
     if not alone and not quiet:  # alone, its reader has said them
         say_notes(outcome)
     if json:

@@ -154,13 +154,19 @@ def _show_alone(outcome: Outcome, settings: Settings, style: Style) -> None:
 
 def _show_line(outcome: Outcome, place: str, style: Style) -> None:
     if outcome["status"] == "failed":
-        message = outcome["error"]
+        message = named_error(outcome)
         say(f"sdfcli: {message}" if style.quiet else f"{place} FAILED {message}", "FAILED")
         return
     if not style.quiet:
         say(f"{place} {_line(outcome)}", outcome["verdict"])
     if "error" in outcome:
-        say(f"sdfcli: {outcome['error']}")
+        say(f"sdfcli: {named_error(outcome)}")
+
+
+def named_error(outcome: Outcome) -> str:
+    """An outcome's error, with its mesh's name."""
+    mesh, error = " ".join(outcome["input"].split()), str(outcome["error"])
+    return error if mesh in error else f"{mesh}: {error}"
 
 
 def say_notes(outcome: Outcome) -> None:

@@ -180,6 +180,17 @@ def test_nothing_is_begun_where_a_name_clashes(scans: Path, out: Path) -> None:
     assert not out.exists()
 
 
+@pytest.mark.parametrize("words", [["-q"], [], ["--dry-run"]])
+def test_failures_name_their_meshes(scans: Path, out: Path, words: list[str]) -> None:
+    """Those, too, whose cause is not the mesh."""
+    done = run(scans, "-o", out, "--max-memory", "20M", "--jobs", "1", *words)
+    assert done.returncode == 5
+    told = [line for line in done.stderr.splitlines() if "--max-memory" in line]
+    assert len(told) == len({*scans.iterdir()})
+    for mesh in scans.iterdir():
+        assert sum(str(mesh) in line for line in told) == 1, done.stderr
+
+
 def test_nothing_is_begun_where_a_file_exists(scans: Path, out: Path) -> None:
     out.mkdir()
     (out / "scan03.h5").write_text("precious")
