@@ -194,7 +194,8 @@ def test_without_room_on_the_disk_a_build_ends_early(octree: str, monkeypatch: p
     asked = []
     monkeypatch.setattr(CpuBackend, "overflow_free", lambda *_: asked.append(1) or 40 * MB)
     parameters: dict[str, Any] = {"octree": octree, "depth": 12, "tolerance": 1e-4}
-    shape, most = shapes.torus(60 if octree == "adaptive" else 2000, 300), used_memory() + (200 if octree == "adaptive" else 500) * MB
+    rounds, room = (60, 200 * MB) if octree == "adaptive" else (2000, 500 * MB)
+    shape, most = shapes.torus(rounds, 300), used_memory() + room
     with pytest.raises(OutOfMemoryError, match=r"0\.0419 GB of scratch files.*--depth.*--max-memory"):
         sdfcli.build(shape, device="cpu", max_memory=most, **parameters)
     assert len(asked) < 5

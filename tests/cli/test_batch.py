@@ -30,7 +30,7 @@ from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Settings, failure
 from sdfcli.batch.pool import build_all, plan
 from sdfcli.cli.outcomes import Style, _place, _show_line, time_left_of
-from sdfcli.errors import DeviceError, InputError, UsageError
+from sdfcli.errors import DeviceError, InputError, OutOfMemoryError, UsageError
 from sdfcli.params import BuildParams
 from sdfcli.runtime.hardware import available_threads
 
@@ -180,15 +180,14 @@ def test_nothing_is_begun_where_a_name_clashes(scans: Path, out: Path) -> None:
     assert not out.exists()
 
 
-@pytest.mark.parametrize("words", [["-q"], [], ["--dry-run"]])
-def test_failures_name_their_meshes(scans: Path, out: Path, words: list[str]) -> None:
-    """Those, too, whose cause is not the mesh."""
-    done = run(scans, "-o", out, "--max-memory", "20M", "--jobs", "1", *words)
-    assert done.returncode == 5
-    told = [line for line in done.stderr.splitlines() if "--max-memory" in line]
-    assert len(told) == len({*scans.iterdir()})
-    for mesh in scans.iterdir():
-        assert sum(str(mesh) in line for line in told) == 1, done.stderr
+@pytest.mark.parametrize("quiet", [True, False])
+def test_failures_name_their_meshes(capsys: pytest.CaptureFixture[str], quiet: bool) -> None:
+    """Those, too, whose error does not."""
+    head = "sdfcli: " if quiet else "[2/9] FAILED "
+    for error in ("the octree does not fit", "scans/a b.ply: the octree does not fit"):
+        outcome = failure("scans/a b.ply", "a b.h5", OutOfMemoryError(error))
+        _show_line(outcome, "[2/9]", Style(json=False, quiet=quiet, verbose=False))
+        assert capsys.readouterr().err == f"{head}scans/a b.ply: the octree does not fit\n"
 
 
 def test_nothing_is_begun_where_a_file_exists(scans: Path, out: Path) -> None:
