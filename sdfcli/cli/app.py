@@ -138,6 +138,8 @@ class Lazy(Command):
             own = settings.variables(self.entry.name, name)
             option.envvar = [*([given] if isinstance(given, str) else given), *own]
             option.show_envvar = bool(given)
+        if not completes and self.entry.name != REPORT and (fault := settings.threads_fault()):
+            raise UsageError(fault)
         path = None if completes else settings.config_file(kwargs["parent"].params.get("config"))
         if path is not None:
             try:

@@ -228,7 +228,7 @@ def _faults(found: Json) -> Iterator[str]:
 
 
 def _settings_faults(found: Json) -> Iterator[str]:
-    """Faults of the settings file, unknown variables, and other packages' commands that cannot be imported."""
+    """Faults of the settings file and of variables' values, unknown variables, and other packages' commands that cannot be imported."""
     from sdfcli.cli.app import command_of
 
     commands = {entry.name: command_of(entry) for entry in BUILT_IN.values()}
@@ -243,6 +243,10 @@ def _settings_faults(found: Json) -> Iterator[str]:
             untested.append(settings.head_of(entry.name))
     if found["config"] is not None:
         yield from settings.file_faults(Path(found["config"]), commands)
+    if fault := settings.threads_fault():
+        yield fault
+    values = (settings.variable_faults(*each, found["variables"]) for each in commands.items())
+    yield from dict.fromkeys(fault for faults in values for fault in faults)
     known = set(settings.OTHERS).union(*(settings.variables_of(*each) for each in commands.items()))
     ours = [name for name in found["variables"] if name.startswith(settings.PREFIX)]
     unknown = [name for name in ours if name not in {*known, *settings.TESTS}]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from sdfcli.cli.registry import COMMANDS, NAMES, plugins, sub_commands
-from sdfcli.errors import UsageError
+from sdfcli.errors import SdfError, UsageError
 
 VARIABLE = "SDFCLI_CONFIG"
 """Environment variable with the settings file's path."""
@@ -18,9 +20,11 @@ PREFIX = "SDFCLI_"
 """Prefix of sdfcli's environment variables."""
 EVERYWHERE = ("device", "quiet")
 """Options that can be set for all commands at once: `SDFCLI_DEVICE`, or above the file's tables."""
+THREADS = "SDFCLI_THREADS"
+"""Environment variable with the maximum CPU threads of a process."""
 OTHERS = (
     VARIABLE,
-    "SDFCLI_THREADS",
+    THREADS,
     "SDFCLI_KERNEL_LIBRARY",
     "SDFCLI_MPS_CLIENTS",
     "SDFCLI_PLAIN",
@@ -87,8 +91,6 @@ def config_file(given: Path | None) -> Path | None:
     not exist. Never a file in the current folder, which may belong to somebody else."""
     if given is not None:
         return given
-    import typer
-
     own = Path(typer.get_app_dir("sdfcli"), "config.toml")
     return own if own.is_absolute() and own.is_file() else None
 
@@ -137,19 +139,22 @@ def file_defaults(path: Path, command: Any, name: str) -> dict[str, Any]:
 
 
 def file_faults(path: Path, commands: dict[str, Any]) -> list[str]:
-    """All faults of a settings file's syntax, tables, keys and value types, for these commands by name."""
+    """All faults of a settings file's syntax, tables, keys and values, for these commands by name."""
     try:
         tables = _tables(path)
     except UsageError as error:
         return [str(error)]
     faults = [*_table_faults(path, tables)]
     for name, command in commands.items():
-        faults += _defaults(path, tables, command, name)[1]
+        faults += _defaults(path, tables, command, name, convert=True)[1]
     return [*dict.fromkeys(map(str, faults))]  # options of all commands are faulty in each
 
 
-def _defaults(path: Path, tables: dict[str, Any], command: Any, name: str) -> tuple[dict[str, Any], list[UsageError]]:
-    """A command's defaults by parameter name, and faults of its table."""
+def _defaults(
+    path: Path, tables: dict[str, Any], command: Any, name: str, convert: bool = False
+) -> tuple[dict[str, Any], list[UsageError]]:
+    """A command's defaults by parameter name, and faults of its table. convert: also report values that the command
+    would refuse."""
     options, negations, nested = options_of(command), negations_of(command), sub_commands(name)
     found: dict[str, Any] = {}
     faults = []
@@ -175,6 +180,9 @@ def _defaults(path: Path, tables: dict[str, Any], command: Any, name: str) -> tu
                     faults.append(error)
                 else:
                     found[option.name] = not default if key in negations else default
+                    fault = value_fault(command, option, default) if convert else None
+                    if fault:
+                        faults.append(UsageError(f"{place}{key} = {str(value)[:WIDTH]}: {fault}"))
     return found, faults
 
 
@@ -199,6 +207,62 @@ def _as_given(place: str, option: Any, value: Any) -> Any:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def value_fault(command: Any, option: Any, value: Any) -> str | None:
+    """Tells what to use in place of a value that the command would refuse by itself; None for a valid one.
+
+    value: as the command line gives it.
+    """
+    from sdfcli.backend.select import device_names
+    from sdfcli.cli.build_options import check_require
+    from sdfcli.params import BuildKeywords, parse_size
+
+    checks: dict[str, Callable[[Any], object]] = {
+        "device": device_names,
+        "require": check_require,
+        "max_memory": parse_size,
+    }
+    if {"tolerance", "band", "thin"} <= {each.name for each in command.params}:
+        checks |= {each: partial(_build_params, each) for each in BuildKeywords.__annotations__}
+    try:
+        given = option.process_value(typer.Context(command), value)
+        checks.get(option.name, lambda _: None)(given)
+    except typer.BadParameter as error:
+        message = str(error.message)
+    except SdfError as error:
+        message = str(error)
+    else:
+        return None
+    _, separator, remedy = message.partition(": use ")
+    return f"use {remedy}" if separator else message
+
+
+def _build_params(name: str, value: Any) -> None:
+    from sdfcli.params import BuildParams
+
+    BuildParams.of(**{name: value})  # type: ignore[misc]
+
+
+def variable_faults(name: str, command: Any, given: dict[str, str]) -> Iterator[str]:
+    """Faults of the variables' values of a command. given: environment variables."""
+    try:
+        negated(command, name)
+    except UsageError as error:
+        yield str(error)
+    for word, option in options_of(command).items():
+        for variable in variables(name, word):
+            text = given.get(variable)
+            if text and (fault := value_fault(command, option, text.split() if option.multiple else text)):
+                yield f"{variable}: {text[:WIDTH]}: {fault}"
+
+
+def threads_fault() -> str | None:
+    """Fault of THREADS, if it is set to something other than a count above 0."""
+    asked = os.environ.get(THREADS, "")
+    if not asked or (asked.isdecimal() and int(asked) > 0):
+        return None
+    return f"{THREADS}: {asked[:WIDTH]}: use a whole number, 1 or more"
 
 
 def variables_of(name: str, command: Any) -> set[str]:

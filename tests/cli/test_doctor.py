@@ -103,12 +103,32 @@ def test_settings_that_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("SDFCLI_BUILD_TOLERANCE", "fine", "use a number"),
+        ("SDFCLI_BUILD_DEPTH", "99", "use 1 to 16"),
+        ("SDFCLI_BUILD_DEPTH", "abc", "use a whole number"),
+        ("SDFCLI_BUILD_FORCE", "maybe", "use 1 or 0, true or false"),
+        ("SDFCLI_BUILD_KEEP_GOING", "maybe", "use 1 or 0, true or false"),
+        ("SDFCLI_VERIFY_SAMPLES", "2", "use a whole number, 3 or more"),
+        ("SDFCLI_DEVICE", "abacus", "use auto, cpu, cuda, cuda:N or cuda:0,1"),
+        ("SDFCLI_THREADS", "x", "use a whole number, 1 or more"),
+        ("SDFCLI_THREADS", "0", "use a whole number, 1 or more"),
+    ],
+)
+def test_wrong_values_of_variables(monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str) -> None:
+    monkeypatch.setenv(name, value)
+    assert problems() == [f"{name}: {value}: {says}"]
+
+
 def test_variables_that_are_known() -> None:
     """All that the package reads, and those of the pages."""
     sources = [ROOT / "docs" / "guides" / "trust.md", *(ROOT / "sdfcli").rglob("*.py")]
     names = {name for each in sources for name in re.findall(r"[\"`](SDFCLI_[A-Z_]+[A-Z])[\"`]", each.read_text())}
     assert {"SDFCLI_CONFIG", "SDFCLI_THREADS", "SDFCLI_KERNEL_LIBRARY", "SDFCLI_MPS_CLIENTS"} < names
-    found: Any = {"config": None, "variables": dict.fromkeys([*sorted(names), "SDFCLI_QUIET", "SDFCLI_DEVICE"], "1")}
+    given = dict.fromkeys([*sorted(names), "SDFCLI_QUIET"], "1") | {"SDFCLI_DEVICE": "cpu"}
+    found: Any = {"config": None, "variables": given}
     assert [*doctor._settings_faults(found)] == []
 
 
@@ -125,6 +145,18 @@ def test_variables_that_are_known() -> None:
                 "[build] force = 1: use true or false",
                 "[doctor] jsn: no such option; did you mean json?",
                 "[bench.scan] repaet: no such option; did you mean repeat?",
+            ],
+        ),
+        (
+            '[build]\ntolerance = "fine"\ndepth = 99\nmax-memory = "much"\nrequire = "best"\ndevice = "abacus"\n'
+            "[sequence]\nband = -1\n[query]\ndevice = 'cpu'\n[render]\nsize = 1e3\n",
+            [
+                "[build] tolerance = fine: use a number",
+                "[build] depth = 99: use 1 to 16",
+                "[build] max-memory = much: use a size like 800M or 4G",
+                "[build] require = best: use good, usable, doubtful",
+                "[build] device = abacus: use auto, cpu, cuda, cuda:N or cuda:0,1",
+                "[sequence] band = -1: use a fraction of the diagonal, or of --unit, between 0 and 1",
             ],
         ),
         ("[bench]\nscan = 3\n", ["[bench] scan: no such option"]),

@@ -248,3 +248,15 @@ def test_variables_are_distinct() -> None:
     assert len(found) == len(set(found)) > 100
     assert "SDFCLI_COLLIDE_MIN" in found
     assert "SDFCLI_BENCH_SCAN_REPEAT" in found
+
+
+@pytest.mark.parametrize(
+    ("value", "code"), [("x", 2), ("0", 2), ("-1", 2), ("1.5", 2), ("1", 0), ("", 0), ("99999", 0)]
+)
+def test_a_wrong_number_of_threads_is_an_error(
+    ball: str, monkeypatch: pytest.MonkeyPatch, value: str, code: int
+) -> None:
+    monkeypatch.setenv("SDFCLI_THREADS", value)
+    done = invoke("check", ball)
+    assert done.exit_code == code
+    assert (done.stderr == f"sdfcli: SDFCLI_THREADS: {value}: use a whole number, 1 or more\n") == bool(code)
