@@ -40,9 +40,9 @@ def find_jobs(
     it is a folder or ends with a slash; for a pattern, a folder or a list it is a folder, whatever they hold. A mesh
     named twice counts once.
 
-    Raises UsageError without meshes, for a folder without meshes, for an output name with another format's ending (or
-    none, for a single mesh), for several meshes with a single output name, and if two meshes would have the same
-    output.
+    Raises InputError for patterns without matches alone; UsageError without meshes, for a folder without meshes, for an
+    output name with another format's ending (or none, for a single mesh), for several meshes with a single output name,
+    and if two meshes would have the same output.
     """
     named = list(named)
     words, found = _found(named, listed, recursive)
@@ -63,7 +63,9 @@ def find_jobs(
         first = jobs.setdefault(target, mesh)
         if first != mesh and not _same(first, mesh):
             raise UsageError(
-                f"{first} and {mesh} would both be written to {target}; use different folders, or rename one of them"
+                f"{first} and {mesh} would both be written to {target}; "
+                + ("use different folders" if recursive else "name their folder with -r to keep its subfolders")
+                + ", or rename one of them"
             )
     return [Job(mesh, target) for target, mesh in jobs.items()]
 
@@ -73,16 +75,23 @@ def find_meshes(named: Iterable[str], listed: Iterable[str], recursive: bool) ->
     return list(dict.fromkeys(mesh for mesh, _ in _found(named, listed, recursive)[1]))
 
 
-def find_fields(named: Iterable[str], meshes: bool = False) -> list[str]:
-    """The fields among files, folders and patterns, each once; a folder's subfolders are not searched, `**` in a
-    pattern is. Raises UsageError for a folder without fields. meshes: whether the command takes single meshes,
-    too, which the error for a folder of meshes then says."""
-    words = [word for name in named for word in _matches(name)]
+def find_fields(named: Iterable[str], recursive: bool = False, *, meshes: bool = False) -> dict[str, Path]:
+    """The fields among files, folders and patterns, each with its path in its folder.
+
+    Without `recursive`, a folder's subfolders are not searched, `**` in a pattern is. Raises InputError for patterns
+    without matches alone, UsageError for a folder without fields. meshes: whether the command takes single meshes,
+    too, which the error for a folder of meshes then says.
+    """
+    words = [word for name in _matching([*named]) for word in _matches(name)]
     for word in words if meshes else ():
         if os.path.isdir(word) and not _has(word, ENDINGS) and _has(word, FORMATS):
             pattern = os.path.join(word, "*.ply")
             raise UsageError(f"{word}: a folder of meshes; name them one by one, or by a pattern as '{pattern}'")
-    return list(dict.fromkeys(field for word in words for field, _ in _files(word, False, ENDINGS, "fields")))
+    found: dict[str, Path] = {}
+    for word in words:
+        for field, place in _files(word, recursive, ENDINGS, "fields"):
+            found.setdefault(field, place)
+    return found
 
 
 def _found(named: Iterable[str], listed: Iterable[str], recursive: bool) -> tuple[list[str], list[tuple[str, Path]]]:
@@ -91,19 +100,30 @@ def _found(named: Iterable[str], listed: Iterable[str], recursive: bool) -> tupl
     for name in named:
         if NUMBER.fullmatch(name) and not os.path.lexists(name):
             raise UsageError(f"{name}: no such file; an option's values are one word, as in --sigma 0.05,0.0158")
-    words = [word for name in named for word in (listed if name == "-" else _matches(name))]
+    words = [word for name in _matching(named) for word in (listed if name == "-" else _matches(name))]
     found = [pair for word in words for pair in _files(word, recursive, FORMATS, "meshes")]
     if not found:
         raise UsageError("no names on standard input" if "-" in named else "no meshes given")
     return words, found
 
 
+def _matching(named: list[str]) -> list[str]:
+    """The names. Raises InputError if all are patterns that match nothing."""
+    if named and all(map(_is_pattern, named)) and not any(glob.glob(each, recursive=True) for each in named):
+        raise InputError(
+            f"{', '.join(named)}: no file matches {'this pattern' if len(named) == 1 else 'these patterns'}"
+        )
+    return named
+
+
+def _is_pattern(named: str) -> bool:
+    return glob.has_magic(named) and not is_remote(named) and not os.path.lexists(named)
+
+
 def _matches(named: str) -> list[str]:
     """A quoted pattern's sorted matches (`*`, `?`, `[...]`, `**` for folders); the name itself if it has none, as in a
     shell."""
-    if not glob.has_magic(named) or is_remote(named) or os.path.lexists(named):
-        return [named]
-    return sorted(glob.glob(named, recursive=True)) or [named]
+    return (sorted(glob.glob(named, recursive=True)) if _is_pattern(named) else []) or [named]
 
 
 def _target(output: str | None, place: Path) -> str:

@@ -298,6 +298,8 @@ class Commands(TyperGroup):
             else:
                 message = fault.format_message()
                 command = getattr(getattr(fault, "ctx", None), "command_path", "sdfcli")
+                if getattr(fault, "option_name", None) == "--config":
+                    message += "; it goes before the command, as in `sdfcli --config FILE build`"
                 said = f"{message[:1].lower()}{message[1:].rstrip('.')}{_set_by(fault)} (see {command} --help)"
                 words = [*(options.get("args") or (arguments or [sys.argv])[0])]
                 _fail(UsageError(said), _wants_json(words))

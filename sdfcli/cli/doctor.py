@@ -228,7 +228,7 @@ def _faults(found: Json) -> Iterator[str]:
 
 
 def _settings_faults(found: Json) -> Iterator[str]:
-    """Faults of the settings file and of variables' values, unknown variables, and other packages' commands that cannot be imported."""
+    """Faults of the settings file and of variables, and other packages' commands that cannot be imported."""
     from sdfcli.cli.app import command_of
 
     commands = {entry.name: command_of(entry) for entry in BUILT_IN.values()}

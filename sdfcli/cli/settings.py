@@ -241,7 +241,7 @@ def value_fault(command: Any, option: Any, value: Any) -> str | None:
 def _build_params(name: str, value: Any) -> None:
     from sdfcli.params import BuildParams
 
-    BuildParams.of(**{name: value})  # type: ignore[misc]
+    BuildParams.of(**{name: value})
 
 
 def variable_faults(name: str, command: Any, given: dict[str, str]) -> Iterator[str]:

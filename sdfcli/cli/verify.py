@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.fields import NAME, fields_of, open_field, print_failure
+from sdfcli.cli.fields import NAME, open_field, print_failure
 from sdfcli.cli.output import error_text, print_json, print_table, progress, say, show
 from sdfcli.cli.records import Amount, Count, Line, Record, Vector
 from sdfcli.cli.wording import length_text, lengths_of, unit_name
@@ -73,6 +73,12 @@ def verify(
             "{name}, as in 'scans/{name}.ply'.",
         ),
     ],
+    recursive: Annotated[
+        bool,
+        typer.Option(
+            "--recursive", "-r", help="Search subfolders, too; their meshes are in the same subfolders of --mesh."
+        ),
+    ] = False,
     samples: Annotated[int, typer.Option(min=3, help="Number of random points.")] = 100_000,
     tolerance: Annotated[
         float | None,
@@ -96,8 +102,13 @@ def verify(
 
     Example: sdfcli verify bunny.h5 --mesh bunny.ply --samples 1000000
     """
+    from sdfcli.batch.inputs import find_fields
+
     check_tolerance(tolerance)
-    files = fields_of(named)
+    places = {Path(field): place.with_suffix("") for field, place in find_fields(named, recursive).items()}
+    files = [*places]
+    if len(files) > 1 and NAME not in str(mesh) and not os.path.exists(mesh):
+        raise UsageError(f"--mesh {mesh}: no such folder")
     if len(files) > 1 and not (NAME in str(mesh) or os.path.isdir(mesh)):
         raise UsageError(f"--mesh {mesh}: {len(files)} fields need a folder, or a name with {NAME}, as in '{NAME}.ply'")
     codes = []
@@ -105,7 +116,7 @@ def verify(
         look = {"samples": samples, "tolerance": tolerance, "seed": seed, "device": device, "threads": threads}
         alone = len(files) == 1
         try:
-            codes.append(_verify(file, _mesh_of(file, mesh), frame, look, alone, json, quiet))
+            codes.append(_verify(file, _mesh_of(file, places[file], mesh), frame, look, alone, json, quiet))
         except SdfError as error:
             if alone:
                 raise
@@ -118,19 +129,22 @@ def verify(
         raise typer.Exit(worst)
 
 
-def _mesh_of(file: Path, mesh: Path) -> Path:
+def _mesh_of(file: Path, place: Path, mesh: Path) -> Path:
     """A field's mesh: `mesh`, with the field's name in place of {name}, or its file of that name if it is a folder.
 
-    Raises InputError for a folder without such a mesh, or with several.
+    place: the field's path in its folder, without its ending. Raises InputError for a folder without such a mesh, or
+    with several.
     """
     from sdfcli.mesh.formats.readers import FORMATS
 
     if not os.path.isdir(mesh):
-        return Path(str(mesh).replace(NAME, file.stem))
-    found = sorted(each for each in mesh.iterdir() if each.stem == file.stem and each.suffix.lower() in FORMATS)
+        return Path(str(mesh).replace(NAME, place.as_posix()))
+    folder = mesh / place.parent
+    beside = folder.iterdir() if folder.is_dir() else ()
+    found = sorted(each for each in beside if each.stem == place.name and each.suffix.lower() in FORMATS)
     if len(found) != 1:
         several = " and ".join(each.name for each in found)
-        fault = f"{several} have this field's name" if found else f"no mesh is named {file.stem}"
+        fault = f"{several} have this field's name" if found else f"no mesh is named {place.as_posix()}"
         raise InputError(f"{file}: --mesh {mesh}: {fault}; use a name with {NAME}, as in '{mesh / NAME}.ply'")
     return found[0]
 

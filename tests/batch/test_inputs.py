@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sdfcli.batch.inputs import Job, find_jobs
-from sdfcli.errors import UsageError
+from sdfcli.batch.inputs import Job, find_fields, find_jobs
+from sdfcli.errors import InputError, UsageError
 
 
 @pytest.fixture
@@ -101,9 +101,15 @@ def test_a_pattern_needs_a_folder_whatever_it_matches(tree: Path) -> None:
         find_jobs(["*/*.obj"], [], "out.h5", False)
 
 
-def test_a_pattern_without_matches(tree: Path) -> None:
-    """As in a shell: its name stays, and no file has it."""
-    assert find_jobs(["parts/*.stl"], [], None, False) == [Job("parts/*.stl", "*.h5")]
+@pytest.mark.parametrize("output", [None, "out", "out.h5", "out/"])
+def test_a_pattern_without_matches(tree: Path, output: str | None) -> None:
+    """Among other names it stays, as in a shell, and no file has it."""
+    with pytest.raises(InputError, match=r"^parts/\*\.stl: no file matches this pattern$"):
+        find_jobs(["parts/*.stl"], [], output, False)
+    with pytest.raises(InputError, match=r"^a\*, b\*: no file matches these patterns$"):
+        find_fields(["a*", "b*"])
+    jobs = [Job("parts/*.stl", "*.h5"), Job("one.ply", "one.h5")]
+    assert find_jobs(["parts/*.stl", "one.ply"], [], None, False) == jobs
 
 
 def test_a_file_named_like_a_pattern(tree: Path) -> None:

@@ -32,6 +32,7 @@ from sdfcli.cli.registry import BUILT_IN, NAMES
         ("--bogus", "no such option: --bogus"),
         ("bild mesh.ply", "no such command 'bild'"),
         ("build", "missing argument 'MESH...'"),
+        ("build mesh.ply --config a.toml", "no such option: --config; it goes before the command, as in `sdfcli --c"),
         ("build mesh.ply --deph 3", "no such option: --deph"),
         ("build mesh.ply --depth many", "--depth many: use a whole number (see"),
         ("build mesh.ply --depth ''", "--depth '': use a whole number (see"),

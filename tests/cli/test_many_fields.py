@@ -87,6 +87,7 @@ def test_one_that_fails_is_a_line_of_json(here: Path, command: str, pattern: str
             2,
             "--mesh meshes/a.ply: 2 fields need a folder, or a name",
         ),
+        ("verify fields fields/deeper --mesh nosuch", 2, "--mesh nosuch: no such folder"),
         ("verify broken.h5 --mesh meshes", 3, "broken.h5: --mesh meshes: no mesh is named broken; use a name with"),
     ],
 )
@@ -119,6 +120,22 @@ def test_verify(here: Path, mesh: str) -> None:
     assert [(line["input"], line["same_mesh"], line["passed"]) for line in lines] == [
         ("fields/a.h5", True, True), ("fields/deeper/b.h5", True, True)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("mesh", ["nested", "nested/{name}.ply"])
+def test_verify_trees(here: Path, mesh: str) -> None:
+    """As `build -r` writes them, also with the same names in several folders."""
+    (here / "nested" / "deep" / "er").mkdir(parents=True)
+    for rounds, name in (1, "a"), (2, "deep/a"), (1, "deep/er/b.c"):
+        trimesh.Trimesh(*shapes.icosphere(rounds), process=False).export(here / "nested" / f"{name}.ply")
+    assert invoke("build -r nested -o trees --tolerance 2e-2 --device cpu -q").exit_code == 0
+    lines = reports("verify", invoke(f"verify -r trees --mesh {mesh} {FEW} --json").stdout)
+    assert [(each["input"], each["reference"], each["same_mesh"]) for each in lines] == [
+        (f"trees/{name}.h5", f"nested/{name}.ply", True) for name in ("a", "deep/a", "deep/er/b.c")
+    ]
+    (here / "nested" / "deep" / "a.ply").unlink()
+    told = "trees/deep/a.h5: --mesh nested: no mesh is named deep/a; use"
+    assert mesh != "nested" or told in invoke(f"verify -r trees --mesh nested {FEW}").stderr
 
 
 def test_verify_ends_with_the_most_severe_code(here: Path) -> None:
