@@ -45,7 +45,7 @@ def fields_of(named: list[str], meshes: bool = False) -> list[Path]:
     """The files among files, folders and patterns; see `find_fields`."""
     from sdfcli.batch.inputs import find_fields
 
-    return [Path(each) for each in find_fields(named, meshes)]
+    return [Path(each) for each in find_fields(named, meshes=meshes)]
 
 
 def check_choice(*choices: float | str | None) -> None:
