@@ -20,7 +20,7 @@ from sdfcli.cli.build_options import (
     check_require,
     memory_limit,
 )
-from sdfcli.cli.outcomes import counts, named_error, say_notes, unit_of
+from sdfcli.cli.outcomes import counts, named_error, say_coarse, say_notes, unit_of
 from sdfcli.cli.output import batch_progress, print_json, print_lines, print_table, progress, say
 from sdfcli.cli.records import Amount, Count, Json, Line, Rule, Vector, keyed, one_of, stored
 from sdfcli.cli.wording import health_text, lengths_of, sheets_text, tessellation_rows, verdict_text
@@ -148,6 +148,8 @@ def _show(outcome: Outcome, alone: bool, params: BuildParams, json: bool, quiet:
         say(f"sdfcli: {outcome['error'] if alone else named_error(outcome)}")
     if not alone and not quiet:  # alone, its reader has said them
         say_notes(outcome)
+    if not (failed or quiet):
+        say_coarse(outcome, params.tolerance)
     if json:
         facts = {name: each for name, each in outcome.items() if name not in ("status", "output", "unit")}
         print_json(Unusable(**facts) if failed else Checked(**facts, lengths=lengths_of(outcome, unit_of(outcome))))
@@ -185,7 +187,9 @@ def _print_report(report: dict[str, Any], params: BuildParams) -> None:
             *tessellation_rows(report),
             ("sign", f"{report['sign']} ({report['sign_reason']})"),
         ]
-        rows.append(("thin walls", sheets_text(report["sheets"], params.tolerance, unit, name, lost)))
+        rows.append(
+            ("thin walls", sheets_text(report["sheets"], params.tolerance, unit, name, report["diagonal"], lost))
+        )
         rows += [(f"{finding['what']}", f"-> {finding['then']}") for finding in report["findings"]]
         rows += [("note", each) for each in report["notes"]]
     print_table(report["input"], rows, verdict=report["verdict"] or "")

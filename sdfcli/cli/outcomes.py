@@ -11,6 +11,7 @@ from sdfcli.cli.output import batch_progress, error_text, human_bytes, print_jso
 from sdfcli.cli.records import Count, Json, Line, Stated, Vector, one_of, stored
 from sdfcli.cli.wording import (
     JUMPS,
+    coarse_note,
     errors_text,
     health_text,
     kept_text,
@@ -119,6 +120,8 @@ def show(
                 done.append(outcome)
                 if not (style.quiet or request.here):  # in this process they were shown at once
                     say_notes(outcome)
+                if not style.quiet and "tolerance" in outcome:  # a field
+                    say_coarse(outcome, outcome["tolerance"])
                 if style.json:
                     print_json(_record(outcome, request.settings))
                 if request.here:
@@ -172,6 +175,13 @@ def named_error(outcome: Outcome) -> str:
 def say_notes(outcome: Outcome) -> None:
     """Prints the notes of a mesh's reader."""
     for note in outcome.get("notes", []):
+        say(f"note: {outcome['input']}: {note}")
+
+
+def say_coarse(outcome: Outcome, tolerance: float) -> None:
+    """Prints a note on a tolerance near the mesh's size."""
+    note = coarse_note(tolerance * unit_of(outcome), outcome.get("health", outcome)["diagonal"])
+    if note is not None:
         say(f"note: {outcome['input']}: {note}")
 
 
@@ -292,7 +302,7 @@ def _print_table(report: Outcome, verbose: bool) -> None:
         ("tolerance", f"{length_text(report['tolerance'], unit, name)}, {kept_text(report['error_limit'])}"),
         ("file", f"{report['output']}, {human_bytes(report['bytes'])}"),
         ("time", "skipped" if skipped else f"{report['seconds']['total']:.2f} s on {report['device']}"),
-        ("thin walls", sheets_text(report["sheets"], report["tolerance"], unit, name)),
+        ("thin walls", sheets_text(report["sheets"], report["tolerance"], unit, name, report["health"]["diagonal"])),
         ("mesh", f"{report['triangles']:,} triangles, {health_text(report['health'])}"),
         ("diagonal", f"{report['health']['diagonal']:.9g}, {units_text(report['health'])}"),
         ("sign", f"{report['sign']} ({report['sign_reason']})"),

@@ -18,6 +18,7 @@ import shapes
 from commands import run
 from sdfcli.cli.app import app
 from sdfcli.cli.registry import BUILT_IN
+from sdfcli.cli.wording import sheets_text
 from sdfcli.octree.causes import WORDS, counts
 
 QUICK = ["--depth", "6", "--tolerance", "5e-3", "--device", "cpu"]
@@ -386,3 +387,28 @@ def test_impossible_domains_and_units(ball: Path, words: list[str], said: str) -
     assert done.returncode == 2
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", ["20", "40", "400", "4000"])
+@pytest.mark.parametrize("command", ["build", "check"])
+def test_the_remedy_for_lost_walls_works(command: str, error: str, tmp_path: Path) -> None:
+    """Also where a coarse tolerance stops at the root; there a note doubts the unit."""
+    mesh, field = tmp_path / "part.ply", tmp_path / "a.h5"
+    plates = [shapes.box([0, 0, z], [60, 60, z + 2]) for z in (0, 20)]
+    trimesh.Trimesh(*shapes.joined(*plates), process=False).export(mesh)
+    into = ["-o", field, "--force"] if command == "build" else []
+    done = run(command, mesh, *into, "--max-error", error, "--device", "cpu")
+    (remedy,) = re.findall(r"thin walls .*of the surface: (--.*) keeps them$", done.stdout, re.MULTILINE)
+    assert remedy.startswith("--max-error ")
+    share = {"20": "23% of", "40": "46% of", "400": "4.6 times", "4000": "46 times"}[error]
+    says = f"note: {mesh}: the tolerance, {float(error):.2g}, is {share} the mesh's diagonal, 88: almost always a unit"
+    assert done.stderr.startswith(says)
+    kept = run("build", mesh, "-o", field, "--force", *remedy.split(), "--device", "cpu", "--json")
+    assert kept.stderr == ""
+    assert json.loads(kept.stdout)["sheets"]["lost"] == 0
+
+
+def test_a_unit_beyond_the_least_thickness() -> None:
+    """--thin has a least value: the remedy is one that the command takes."""
+    words = sheets_text({"lost": 0.5, "thinnest": 1e-8, "needed_thin": 1e-8, "needed_depth": 8}, 1e-7, 1e6, "unit", 1.0)
+    assert words.endswith("lost at 50.00% of the surface: --max-error 0.0095 keeps them")
