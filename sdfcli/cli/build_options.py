@@ -33,10 +33,14 @@ Depth = Annotated[
         rich_help_panel=ACCURACY,
     ),
 ]
-Tolerance = Annotated[float, typer.Option(help="Maximum field error, as a fraction of the bounding box's diagonal.")]
+Tolerance = Annotated[
+    float,
+    typer.Option(metavar="FRACTION", help="Maximum field error, as a fraction of the bounding box's diagonal."),
+]
 Band = Annotated[
     float,
     typer.Option(
+        metavar="FRACTION",
         help="Distance from the surface, as a fraction of the diagonal or --unit, beyond which the tolerance grows.",
         rich_help_panel=ACCURACY,
     ),

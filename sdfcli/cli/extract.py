@@ -56,10 +56,14 @@ Cells = Annotated[
         show_default=False,
     ),
 ]
-Iso = Annotated[float, typer.Option(help="Iso value, a distance or a volume's value; smaller values are inside.")]
+Iso = Annotated[
+    float, typer.Option(metavar="D", help="Iso value, a distance or a volume's value; smaller values are inside.")
+]
 Spacing = Annotated[
     str | None,
-    typer.Option(help="Grid spacing of a .npy volume: S or SX,SY,SZ; 1 by default.", show_default=False),
+    typer.Option(
+        metavar="S|SX,SY,SZ", help="Grid spacing of a .npy volume: S or SX,SY,SZ; 1 by default.", show_default=False
+    ),
 ]
 
 

@@ -104,6 +104,7 @@ Time = Annotated[
     float | None,
     typer.Option(
         "--time",
+        metavar="SECONDS",
         help="Time in a sequence, in seconds; linearly interpolated between frames.",
         show_default=False,
         rich_help_panel=SEQUENCES,

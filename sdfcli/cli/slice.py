@@ -50,6 +50,7 @@ def slice_plane(
     at: Annotated[
         float | None,
         typer.Option(
+            metavar="D",
             help="Position along the axis, in the mesh's units; by default the surface's middle, or with --frames the "
             "domain's.",
             show_default=False,

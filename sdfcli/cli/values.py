@@ -16,6 +16,14 @@ SUFFIXED = re.compile(rf"[-+]?[\d.]+(?:e[-+]?\d+)?\s*(?:{'|'.join(UNITS)})", re.
 """A number with a unit of length."""
 
 
+UNITLESS = {
+    **dict.fromkeys(("LENGTH", "D", "CLEARANCE", "R"), " without a unit; lengths are in the mesh's units"),
+    "L": " without a unit, in metres",
+    "FACTOR": " without a unit, a factor",
+}
+"""By metavar: words on a number that was given with a unit."""
+
+
 class WrongValue(typer.BadParameter):
     """A value of the wrong type, or a number out of range. Its message names the option."""
 
@@ -26,15 +34,16 @@ class WrongValue(typer.BadParameter):
 
 def check_values(command: Any, hints: dict[str, Any]) -> None:
     """Lets a command's numbers and flags raise WrongValue. hints: its function's types."""
+    lengths = any(option.name == "max_error" for option in command.params)
     for option in command.params:
         hint = hints.get(option.name) if option.param_type_name == "option" else None
         kind = next((each for each in (bool, int, float) if each in (hint, *get_args(hint))), None)
         if kind is not None and not option.multiple:
             ranged = option if hasattr(option, "min") else option.type  # the latter in older versions of Typer
-            _check(option, kind, getattr(ranged, "min", None), getattr(ranged, "max", None))
+            _check(option, kind, getattr(ranged, "min", None), getattr(ranged, "max", None), lengths)
 
 
-def _check(option: Any, kind: type, low: float | None, high: float | None) -> None:
+def _check(option: Any, kind: type, low: float | None, high: float | None, lengths: bool) -> None:
     convert = option.process_value
 
     def process(context: Any, value: Any) -> Any:
@@ -42,7 +51,7 @@ def _check(option: Any, kind: type, low: float | None, high: float | None) -> No
         try:
             return convert(context, given)
         except typer.BadParameter as error:
-            raise WrongValue(_told(option, kind, value, low, high), context, option) from error
+            raise WrongValue(_told(option, kind, value, low, high, lengths), context, option) from error
 
     option.process_value = process
 
@@ -57,14 +66,21 @@ def _as_whole(text: str) -> str:
     return str(int(number)) if whole else text
 
 
-def _told(option: Any, kind: type, value: Any, low: float | None, high: float | None) -> str:
-    """The error's message."""
+def _told(option: Any, kind: type, value: Any, low: float | None, high: float | None, lengths: bool) -> str:
+    """The error's message. lengths: whether the command has --max-error and --unit."""
     allowed = {bool: "1 or 0, true or false", int: "a whole number", float: "a number"}[kind]
     if option.metavar == "SECONDS":
         allowed += " of seconds"
     if low is not None:
         allowed += f", {low:,g} to {high:,g}" if high is not None else f", {low:,g} or more"
     if kind is float and SUFFIXED.fullmatch(str(value).strip()):
-        allowed += " without a unit; lengths are in the mesh's units"
+        allowed += _unitless(option.metavar, lengths)
     given = str(value) if str(value).strip() else repr(value)
     return f"{max(option.opts, key=len)} {given}: use {allowed}"
+
+
+def _unitless(metavar: str, lengths: bool) -> str:
+    if metavar == "FRACTION":
+        words = ", a fraction of the diagonal"
+        return f"{words}, or of --unit; for a length use --max-error or --unit" if lengths else words
+    return UNITLESS.get(metavar, " without a unit")

@@ -83,6 +83,7 @@ def verify(
     tolerance: Annotated[
         float | None,
         typer.Option(
+            metavar="FRACTION",
             help="Maximum error, as a fraction of the diagonal; the field's own tolerance by default.",
             show_default=False,
         ),

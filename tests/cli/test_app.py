@@ -25,6 +25,8 @@ from sdfcli.cli import output
 from sdfcli.cli.app import app, command_of
 from sdfcli.cli.registry import BUILT_IN, NAMES
 
+FRACTION = "a fraction of the diagonal, or of --unit"
+
 
 @pytest.mark.parametrize(
     ("words", "told"),
@@ -41,6 +43,20 @@ from sdfcli.cli.registry import BUILT_IN, NAMES
         ("build mesh.ply --timeout 5s", "--timeout 5s: use a number of seconds, 0.001 or more (see"),
         ("build mesh.ply --max-error 2mm", "use a number without a unit; lengths are in the mesh's units (see"),
         ("collide field.h5 mesh.ply --min 2mm", "--min 2mm: use a number without a unit; lengths are"),
+        ("slice field.h5 --at 2mm", "--at 2mm: use a number without a unit; lengths are in the mesh's units (see"),
+        *(
+            (
+                f"{command} --{name} 2mm",
+                f"--{name} 2mm: use a number, {FRACTION}; for a length use --max-error or --unit (see",
+            )
+            for command in ("build mesh.ply", "check mesh.ply", "sequence a.ply b.ply -o c.h5")
+            for name in ("band", "tolerance", "thin")
+        ),
+        ("verify field.h5 --tolerance 2mm", "2mm: use a number, a fraction of the diagonal (see"),
+        ("build mesh.ply --scale 2mm", "--scale 2mm: use a number without a unit, a factor (see"),
+        ("flow field.h5 --spacing 2mm", "--spacing 2mm: use a number without a unit, in metres (see"),
+        ("samples mesh.ply --uniform 2mm", "--uniform 2mm: use a number without a unit (see"),
+        ("info anim.h5 --time 2m", "--time 2m: use a number of seconds without a unit (see"),
         ("flow field.h5 --frames 0", "--frames 0: use a whole number, 1 to 999,999 (see"),
         ("build mesh.ply --timeout", "requires an argument"),
         ("info one.h5 two.h5", "two.h5"),
