@@ -32,6 +32,8 @@ WIDEST_SHEET = 8.0
 """Maximum thickness, in tolerances, for walls and gaps to be searched for."""
 UNITS = {"um": 1, "mm": 1_000, "cm": 10_000, "m": 1_000_000, "in": 25_400, "ft": 304_800}
 """Units of `units`, in micrometres."""
+NAME = "{name}"
+"""Placeholder for the input's name, without its ending, in an output's name."""
 PLACES = ("domain", "unit", "scale", "units")
 """Parameters stored in a field only if given."""
 GRID_RESOLUTION = 128

@@ -5,13 +5,13 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from sdfcli.errors import InputError, UsageError
 from sdfcli.mesh.formats.readers import FORMATS, IS_FIELD
-from sdfcli.params import ENDINGS
+from sdfcli.params import ENDINGS, NAME
 from sdfcli.runtime.files import check_ending
 from sdfcli.runtime.remote import file_name, is_remote
 
@@ -36,9 +36,9 @@ def find_jobs(
     """Finds the meshes among files, folders and patterns; `-` stands for the names in `listed`.
 
     An output has its mesh's name with the first of `endings`, and is written to `output`, or to the current folder;
-    with `recursive`, subfolders are preserved. For a single mesh named directly, `output` is the file to write, unless
-    it is a folder or ends with a slash; for a pattern, a folder or a list it is a folder, whatever they hold. A mesh
-    named twice counts once.
+    with `recursive`, subfolders are preserved. `{name}` in `output` stands for each mesh's name. Otherwise, for a
+    single mesh named directly, `output` is the file to write, unless it is a folder or ends with a slash; for a
+    pattern, a folder or a list it is a folder, whatever they hold. A mesh named twice counts once.
 
     Raises InputError for patterns without matches alone; UsageError without meshes, for a folder without meshes, for an
     output name with another format's ending (or none, for a single mesh), for several meshes with a single output name,
@@ -48,6 +48,8 @@ def find_jobs(
     words, found = _found(named, listed, recursive)
     if output is None and len(found) == 1 and found[0][0].lower().endswith(ENDINGS):
         raise UsageError(f"{found[0][0]}: {IS_FIELD}")
+    if output is not None and NAME in output:
+        return _jobs(found, lambda place: _named(output, place, endings), recursive)
     single = words == named and len(words) == 1 and not os.path.isdir(words[0])
     names_a_file = single and output is not None and not output.endswith((os.sep, "/"))
     if output is not None and names_a_file and (is_remote(output) or not os.path.isdir(output)):
@@ -56,10 +58,18 @@ def find_jobs(
             raise UsageError(f"{output}: a file or a folder? use {output}{endings[0]}, or {output}/")
         return [Job(words[0], output)]
     if output is not None and output.lower().endswith(endings[0]) and not os.path.isdir(output):
-        raise UsageError(f"{output}: the outputs of a folder, or of several meshes, need a folder; end its name with /")
+        raise UsageError(
+            f"{output}: the outputs of a folder, or of several meshes, need a folder; end its name with /, or use "
+            f"{NAME}{endings[0]}"
+        )
+    return _jobs(found, lambda place: _target(output, place.with_suffix(endings[0])), recursive)
+
+
+def _jobs(found: Iterable[tuple[str, Path]], target_of: Callable[[Path], str], recursive: bool) -> list[Job]:
+    """Jobs for meshes, each with its path in an output folder. Raises UsageError for two meshes with one output."""
     jobs: dict[str, str] = {}
     for mesh, place in found:
-        target = _target(output, place.with_suffix(endings[0]))
+        target = target_of(place)
         first = jobs.setdefault(target, mesh)
         if first != mesh and not _same(first, mesh):
             raise UsageError(
@@ -124,6 +134,15 @@ def _matches(named: str) -> list[str]:
     """A quoted pattern's sorted matches (`*`, `?`, `[...]`, `**` for folders); the name itself if it has none, as in a
     shell."""
     return (sorted(glob.glob(named, recursive=True)) if _is_pattern(named) else []) or [named]
+
+
+def _named(output: str, place: Path, endings: tuple[str, ...]) -> str:
+    """Path of an output with a mesh's name in place of {name}; subfolders come before the last part."""
+    if output.endswith((os.sep, "/")):
+        return _target(output.replace(NAME, place.stem), place.with_suffix(endings[0]))
+    check_ending(output, *endings)
+    folder, _, name = output.replace(os.sep, "/").replace(NAME, place.stem).rpartition("/")
+    return _target(folder or ("/" if output.startswith("/") else None), place.with_name(name))
 
 
 def _target(output: str | None, place: Path) -> str:

@@ -57,7 +57,8 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="Output file, folder for several meshes, or s3:// URL; NAME.h5 by default.",
+        help="Output file, folder for several meshes, or s3:// URL; NAME.h5 by default. {name} stands for the mesh's "
+        "name, as in 'out/{name}.h5'.",
     ),
 ]
 Nearest = Annotated[

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.fields import FrameRange, fields_of, for_each, open_field, outputs_of
+from sdfcli.cli.fields import FrameRange, fields_of, for_each, is_folder, open_field, outputs_of
 from sdfcli.cli.output import print_written, progress, say
 from sdfcli.cli.records import Count, Line, Vector, size
 from sdfcli.errors import UsageError
 from sdfcli.export import FORMATS, TYPED, Format, load
-from sdfcli.params import GRID_RESOLUTION
+from sdfcli.params import GRID_RESOLUTION, NAME
 
 if TYPE_CHECKING:
     from sdfcli.export.lattice import Distances
@@ -33,10 +33,11 @@ Files = Annotated[
     ),
 ]
 Output = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--output",
         "-o",
+        metavar="FILE",
         help=f"Output file; its ending selects the format: {OCTREES} for the octree; {GRIDS} for a regular grid. "
         "{name} stands for the input's name, as in 'out/{name}.npz' for several files.",
     ),
@@ -112,12 +113,14 @@ def export(
     if output is None:
         if len(named) != 2:
             raise UsageError("name the output: FILE OUT for one file, FILE... -o 'out/{name}.npz' for several")
-        named, output = named[:1], Path(named[1])
-    files = fields_of(named, meshes=True)
-    form = format_of(output)
+        named, output = named[:1], named[1]
+    files, pattern = fields_of(named, meshes=True), Path(output)
+    if is_folder(named, files, output):
+        raise UsageError(f"{output}: is a folder, which selects no format; use -o '{pattern / f'{NAME}.vti'}'")
+    form = format_of(pattern)
     check_grid_options(form, resolution, window, dtype)
     box = _box(window)
-    outputs = outputs_of(files, output)
+    outputs = outputs_of(files, pattern)
 
     for each in outputs:
         for target in targets_of(each):

@@ -12,20 +12,22 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.fields import (
-    NAME,
     FrameRange,
     check_choice,
+    check_no_mesh,
     fields_of,
     for_each,
     numbered,
     open_field,
     outputs_of,
+    pattern_of,
     single,
 )
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress, say
 from sdfcli.cli.records import Amount, Count, Json, Line, keyed, one_of, size
 from sdfcli.cli.wording import length_text
 from sdfcli.errors import OutOfMemoryError, UsageError
+from sdfcli.params import NAME
 
 if TYPE_CHECKING:
     from sdfcli.backend import Backend
@@ -40,12 +42,13 @@ Sources = Annotated[
     ),
 ]
 Output = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--output",
         "-o",
-        help="Mesh file: .ply, .obj, .stl or .glb; NAME_iso.ply by default. {name} stands for the field's name, as in "
-        "'out/{name}.ply' for several fields.",
+        metavar="FILE",
+        help="Mesh file: .ply, .obj, .stl or .glb; NAME_iso.ply by default. For several fields a folder, out/, or a "
+        "name with {name} for the field's, 'out/{name}.stl'.",
     ),
 ]
 Cells = Annotated[
@@ -135,9 +138,10 @@ def extract(
 
     check_choice(frame, time, frames)
     files = fields_of(named)
-    pattern = output or Path(f"{NAME}_iso{'' if frames is None else '_%04d'}.ply")
-    outputs = outputs_of(files, pattern) if frames is None else [single(files, pattern)[1]]
+    pattern = pattern_of(named, files, output, f"{NAME}_iso{'' if frames is None else '_%04d'}.ply")
     check_ending(pattern, *ENDINGS)
+    check_no_mesh(files)
+    outputs = outputs_of(files, pattern) if frames is None else [single(files, pattern)[1]]
     distances = _distances(spacing)
     if mesh is not None and (frames is not None or len(files) > 1):
         raise UsageError(f"--mesh: not with {'several fields' if frames is None else '--frames'}, whose meshes differ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import time as clock
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import typer
 
 from sdfcli.cli.output import StandardOutputError, error_line, pace, print_error, print_json
 from sdfcli.errors import InputError, SdfError, UsageError, worst_code
+from sdfcli.params import NAME
 
 if TYPE_CHECKING:
     from sdfcli.field.field import Field
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
 NUMBER = re.compile(r"%(?:0\d)?d")
 """Placeholder for the frame number in a file name."""
-NAME = "{name}"
-"""Placeholder for the input's name, without its ending, in an output's name."""
+FORMATTED = re.compile(r"[-_.]?%[-+ #0-9.]*[a-z]")
+"""Placeholders of C's printf, with the character that separates them from the name."""
 
 
 def open_field(file: Path, frame: int | None, time: float | None) -> Field:
@@ -125,10 +127,39 @@ def numbered(path: Path, numbers: range) -> list[Path]:
     """
     places = NUMBER.findall(path.name)
     if len(places) != 1:
-        raise UsageError(
-            f"{path}: use a name with a placeholder for the frame number, as in {path.stem}_%04d{path.suffix}"
-        )
+        raise UsageError(f"{path}: use a name with %d or %04d for the frame number, as in {numbered_name(path)}")
     return [path.with_name(path.name.replace(places[0], places[0] % number)) for number in numbers]
+
+
+def numbered_name(path: Path, ending: str | None = None) -> Path:
+    """An example of a name for numbered files, with a single placeholder. ending: replaces the name's own."""
+    return path.parent / f"{FORMATTED.sub('', path.stem) or 'frame'}_%04d{path.suffix if ending is None else ending}"
+
+
+def pattern_of(named: list[str], files: list[Path], output: str | None, default: str) -> Path:
+    """The output's name: by default `default`, in the current folder or in `output`, if that is a folder.
+
+    A folder exists, or its name ends with a slash, or has no ending where several files, a folder or a pattern are
+    `named`.
+    """
+    return (
+        Path(default) if output is None else Path(output, default) if is_folder(named, files, output) else Path(output)
+    )
+
+
+def is_folder(named: list[str], files: list[Path], output: str) -> bool:
+    """Whether an output is a folder; see `pattern_of`."""
+    alone = len(named) == 1 and files == [Path(named[0])]
+    open_name = not (alone or Path(output).suffix or NAME in Path(output).name)
+    return output.endswith((os.sep, "/")) or open_name or (output != "" and os.path.isdir(output))
+
+
+def check_no_mesh(files: list[Path]) -> None:
+    """Raises InputError if the only file is a mesh."""
+    from sdfcli.field.store import check_no_mesh
+
+    if len(files) == 1:
+        check_no_mesh(files[0])
 
 
 def outputs_of(files: list[Path], pattern: Path) -> list[Path]:
@@ -138,7 +169,7 @@ def outputs_of(files: list[Path], pattern: Path) -> list[Path]:
     """
     if NAME not in str(pattern):
         if len(files) > 1:
-            example = f"-o '{NAME}{pattern.suffix}'"
+            example = f"-o '{pattern.with_name(NAME + pattern.suffix)}'"
             raise UsageError(f"{pattern}: {len(files)} files need a name with {NAME}, as in {example}")
         return [pattern]
     first: dict[Path, Path] = {}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sdfcli.cli.fields import FrameRange, numbered
+from sdfcli.cli.fields import FrameRange, numbered, numbered_name
 from sdfcli.cli.output import human_bytes, print_json, print_table, progress
 from sdfcli.cli.records import Json, took
 from sdfcli.errors import UsageError
@@ -41,9 +41,7 @@ class Film:
 
         ending = target.suffix.lower()
         if ending not in (*MOVING, *FORMATS):
-            raise UsageError(
-                f"{target}: use a name that ends in .gif or .apng, or a pattern such as {target.stem}_%04d.png"
-            )
+            raise UsageError(f"{target}: use a name that ends in .gif or .apng, or {numbered_name(target, '.png')}")
         if fps is not None and ending not in MOVING:
             raise UsageError("--fps is for a name that ends in .gif or .apng")
         check_transparent(target, transparent)
@@ -84,7 +82,10 @@ class Film:
         if not (json or quiet):
             picture = [
                 f"{self._size[0]} x {self._size[1]}",
-                *(f"{name} {each}" for name, each in facts(shared).items()),
+                *(
+                    f"{name} {each:.9g}" if isinstance(each, float) else f"{name} {each}"
+                    for name, each in facts(shared).items()
+                ),
             ]
             lasts = f", {sum(self._seconds):.3g} s" if self._ending in MOVING else ""
             rows = [("picture", ", ".join(picture)), ("frames", f"{len(self._range):,}{lasts}")]

@@ -231,6 +231,7 @@ def domain_text(low: Floats, length: float) -> str:
 def _known(told: dict[str, Any]) -> list[tuple[str, str]]:
     mesh, asked, thinnest = told["mesh"], told["parameters"], told["sheets"]["kept_from"]
     name, unit = unit_name(asked), float(asked.get("unit") or mesh["diagonal"])
+    wanted = "" if asked["sign"] == told["sign"] else f", asked for: {asked['sign']}"
     signed = told["sign"] != "none"
     kept = "the tolerance alone decides" if thinnest is None else f"a thickness of {length_text(thinnest, unit, name)}"
     units = [("unit", f"{asked['unit']:.9g}, in the mesh's units")] if "unit" in asked else []
@@ -247,7 +248,7 @@ def _known(told: dict[str, Any]) -> list[tuple[str, str]]:
         ("error", errors_text(told, unit, name)),
         *tessellation_rows(mesh),
         ("band", f"{length_text(asked['band'], unit, name)}; farther from the surface errors may grow"),
-        ("sign", f"{told['sign']} ({told['sign_reason']}), asked for: {asked['sign']}"),
+        ("sign", f"{told['sign']} ({told['sign_reason']}){wanted}"),
         ("verdict", verdict_text(told)),
         ("thin walls", sheets_text(told["sheets"], asked["tolerance"], unit, name, mesh["diagonal"], signed=signed)),
         ("kept from", f"{kept}; {leaves_text(told['sheets']['leaves'])} for walls and gaps that are thin"),

@@ -82,13 +82,14 @@ Faces = Annotated[
     typer.Option(metavar="MESH", help="Mesh with the faces for a .npy file's vertices.", show_default=False),
 ]
 Picture = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--output",
         "-o",
-        help="PNG or JPEG file; by default named after the field, in the current folder. {name} stands for the field's "
-        "name, as in 'out/{name}.png' for several fields. For --frames: .gif, .apng, or numbered files such as "
-        "a_%04d.png; .gif by default.",
+        metavar="FILE",
+        help="PNG or JPEG file; by default named after the field, in the current folder. For several fields a folder, "
+        "out/, or a name with {name} for the field's, 'out/{name}.png'. For --frames: .gif, .apng, or numbered files "
+        "such as a_%04d.png; .gif by default.",
     ),
 ]
 Frame = Annotated[

@@ -13,10 +13,20 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.build_options import Scale, Units
-from sdfcli.cli.fields import NAME, check_choice, fields_of, for_each, open_field, outputs_of, single
+from sdfcli.cli.fields import (
+    check_choice,
+    check_no_mesh,
+    fields_of,
+    for_each,
+    open_field,
+    outputs_of,
+    pattern_of,
+    single,
+)
 from sdfcli.cli.output import print_written, progress
 from sdfcli.cli.records import Count, Line
 from sdfcli.errors import UsageError
+from sdfcli.params import NAME
 
 if TYPE_CHECKING:
     from sdfcli.field.field import Field
@@ -125,9 +135,10 @@ def render(
 
     Example: sdfcli render bunny.h5 --view front --size 1600x1200
     """
-    from sdfcli.pictures.png import check_picture, write_picture
+    from sdfcli.pictures.png import FORMATS, check_picture, write_picture
     from sdfcli.pictures.render import check_size, shot_of, view_axes
     from sdfcli.pictures.render import render as draw_opaque
+    from sdfcli.runtime.files import check_ending
 
     check_choice(frame, time, frames)
     files = fields_of(named)
@@ -140,7 +151,7 @@ def render(
     if frames is not None:
         from sdfcli.cli.film import Film
 
-        file, target = single(files, output or Path(f"{NAME}.gif"))
+        file, target = single(files, pattern_of(named, files, output, f"{NAME}.gif"))
         film = Film(file, target, frames, fps, force, transparent)
         film.shoot(
             lambda fields: shot_of(fields, mesh=guest.posed, **look),
@@ -156,7 +167,10 @@ def render(
         raise UsageError("--fps is for --frames")
     check_size(width, height)
     view_axes(view, up)
-    targets = outputs_of(files, output or Path(f"{NAME}.png"))
+    pattern = pattern_of(named, files, output, f"{NAME}.png")
+    check_ending(pattern, *FORMATS)
+    check_no_mesh(files)
+    targets = outputs_of(files, pattern)
     for each in targets:
         check_picture(each, force, *files, transparent=transparent)
 

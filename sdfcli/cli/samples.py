@@ -33,7 +33,8 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="Output file, folder for several meshes, or s3:// URL; NAME.npz by default.",
+        help="Output file, folder for several meshes, or s3:// URL; NAME.npz by default. {name} stands for the mesh's "
+        "name, as in 'out/{name}.npz'.",
     ),
 ]
 Count = Annotated[int, typer.Option("--count", "-n", metavar="N", help="Number of samples per mesh.")]

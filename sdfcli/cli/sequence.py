@@ -29,7 +29,7 @@ from sdfcli.cli.output import error_text, human_bytes, pace, print_json, print_t
 from sdfcli.cli.records import Count, Line, Seconds, SummedSequence, took
 from sdfcli.cli.wording import frames_text, leaves_text, length_text, lengths_of
 from sdfcli.errors import UsageError
-from sdfcli.params import ENDINGS, BuildOptions, BuildParams
+from sdfcli.params import ENDINGS, NAME, BuildOptions, BuildParams
 from sdfcli.startup import driver
 
 FPS = 24.0
@@ -164,6 +164,8 @@ def sequence(
     found: Any = find_frames(frames, faces)
     check_target(output, force, *found.inputs, *([times] if times else []))
     check_ending(output, "", *ENDINGS)
+    if NAME in str(output):
+        raise UsageError(f"{output}: use a name without {NAME}; all frames go into one file")
     at = frame_times(len(found), FPS if fps is None and times is None else fps, times)
     shown = Shown(found, at, json, quiet, verbose)
     with parts_folder(output, resume, force) as folder:

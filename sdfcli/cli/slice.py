@@ -9,10 +9,21 @@ from typing import Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.fields import NAME, check_choice, check_no_frame, fields_of, for_each, open_field, outputs_of, single
+from sdfcli.cli.fields import (
+    check_choice,
+    check_no_frame,
+    check_no_mesh,
+    fields_of,
+    for_each,
+    open_field,
+    outputs_of,
+    pattern_of,
+    single,
+)
 from sdfcli.cli.output import print_written, progress
 from sdfcli.cli.records import Count, Line, one_of
 from sdfcli.errors import UsageError
+from sdfcli.params import NAME
 
 
 class Sliced(Line, title="slice", shared="input output bytes seconds"):
@@ -90,7 +101,7 @@ def slice_plane(
     Example: sdfcli slice bunny.h5 --axis x --octree
     """
     from sdfcli.backend import select_backend
-    from sdfcli.pictures.png import check_picture, write_picture
+    from sdfcli.pictures.png import FORMATS, check_picture, write_picture
     from sdfcli.pictures.slice import (
         check_size,
         place_of_plane,
@@ -99,6 +110,7 @@ def slice_plane(
         sheet_columns,
         slice_image,
     )
+    from sdfcli.runtime.files import check_ending
 
     check_choice(frame, time, frames)
     files = fields_of(named)
@@ -109,7 +121,7 @@ def slice_plane(
     if frames is not None:
         from sdfcli.cli.film import Film
 
-        file, target = single(files, output or Path(f"{NAME}_{axis}.gif"))
+        file, target = single(files, pattern_of(named, files, output, f"{NAME}_{axis}.gif"))
         shared: dict[str, Any] = {"axis": axis, "size": size, "device": device}
         film = Film(file, target, frames, fps, force)
         film.shoot(
@@ -127,7 +139,10 @@ def slice_plane(
     check_size(axis, size)
     if sheet is not None:
         sheet_columns(sheet, size)
-    targets = outputs_of(files, output or Path(f"{NAME}_{axis}.png"))
+    pattern = pattern_of(named, files, output, f"{NAME}_{axis}.png")
+    check_ending(pattern, *FORMATS)
+    check_no_mesh(files)
+    targets = outputs_of(files, pattern)
     for each in targets:
         check_picture(each, force, *files)
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.fields import NAME, open_field, print_failure
+from sdfcli.cli.fields import open_field, print_failure
 from sdfcli.cli.output import error_text, print_json, print_table, progress, say, show
 from sdfcli.cli.records import Amount, Count, Line, Record, Vector
 from sdfcli.cli.wording import length_text, lengths_of, unit_name
 from sdfcli.errors import CheckFailedError, InputError, SdfError, UsageError, worst_code
-from sdfcli.params import check_tolerance
+from sdfcli.params import NAME, check_tolerance
 
 if TYPE_CHECKING:
     from sdfcli.field.field import Field

@@ -223,11 +223,16 @@ def load(path: str | PathLike[str]) -> Field:
         with h5py.File(path, "r") as file:
             return read(file)
     except FAULTS as error:
-        from sdfcli.mesh.formats.readers import FORMATS
-
-        if not is_field(path) and path.suffix.lower() in FORMATS:
-            raise InputError(f"{path}: is a mesh, not a field; build its field: sdfcli build {path}") from error
+        check_no_mesh(path)
         raise unreadable(path, "not an intact field file", error) from error
+
+
+def check_no_mesh(path: Path) -> None:
+    """Raises InputError for an existing file with a mesh's ending that is no HDF5 file."""
+    from sdfcli.mesh.formats.readers import FORMATS
+
+    if path.suffix.lower() in FORMATS and path.is_file() and not is_field(path):
+        raise InputError(f"{path}: is a mesh, not a field; build its field: sdfcli build {path}")
 
 
 def as_field(source: Field | str | PathLike[str]) -> Field:

@@ -59,6 +59,20 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["parts/[ab].*"], "out", False, [("parts/a.obj", "out/a.h5"), ("parts/b.STL", "out/b.h5")]),
         (["**/*.ply"], "out", False, [("one.ply", "out/one.h5"), ("parts/deep/a.ply", "out/a.h5")]),
         (["-"], "out", False, [("one.ply", "out/one.h5")]),
+        (["one.ply"], "x_{name}.h5", False, [("one.ply", "x_one.h5")]),
+        (["one.ply"], "s3://a/x_{name}.h5", False, [("one.ply", "s3://a/x_one.h5")]),
+        (["one.ply"], "/x_{name}.h5", False, [("one.ply", "/x_one.h5")]),
+        (["parts"], "{name}/", False, [("parts/a.obj", "a/a.h5"), ("parts/b.STL", "b/b.h5")]),
+        (
+            ["parts"],
+            "out/x_{name}.h5",
+            True,
+            [
+                ("parts/a.obj", "out/x_a.h5"),
+                ("parts/b.STL", "out/x_b.h5"),
+                ("parts/deep/a.ply", "out/deep/x_a.h5"),
+            ],
+        ),
         (["-", "parts/deep"], "out", False, [("one.ply", "out/one.h5"), ("parts/deep/a.ply", "out/a.h5")]),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,75 @@ def test_outputs_of_folders_and_patterns(here: Path, command: str, pattern: str,
     ]
     if command != "export":  # whose archives have dates
         assert [Path(name).read_bytes() for name in names] == first
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("extract --device cpu", "{}_iso.ply"),
+        ("render --size 40x30 --device cpu", "{}.png"),
+        ("slice --size 64 --device cpu --axis x", "{}_x.png"),
+    ],
+)
+def test_an_output_folder(here: Path, command: str, names: str) -> None:
+    """Named with a slash, or there, or without an ending for what is not a single file: as by build and samples."""
+    (here / "there.d").mkdir()
+    for words, folder, found in (
+        ("fields fields/deeper -o out/", "out", "ab"),
+        ("fields fields/deeper -o bare", "bare", "ab"),
+        ("fields -o one", "one", "a"),
+        ("fields/a.h5 -o new.d/", "new.d", "a"),
+        ("fields/a.h5 -o there.d", "there.d", "a"),
+    ):
+        done = invoke(f"{command} {words}")
+        assert done.exit_code == 0, done.stderr
+        assert sorted(path.name for path in Path(folder).iterdir()) == [names.format(name) for name in found]
+
+
+def test_remedies_for_several_outputs_work(here: Path) -> None:
+    """The message's -o, followed."""
+    for command, output in (
+        ("extract --device cpu", "out/all.stl"),
+        ("slice --size 64 --device cpu", "out/all.jpg"),
+        ("export --resolution 6", "out/all.npz"),
+        ("export --resolution 6", "to/"),
+        ("export --resolution 6", "to"),
+    ):
+        refused = invoke(f"{command} fields fields/deeper -o {output}")
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        (remedy,) = re.findall(r"-o '(.*)'", refused.stderr)
+        assert Path(remedy).parent == Path(output.removesuffix("/")).parent / (output.startswith("to") * "to")
+        done = invoke(f"{command} fields fields/deeper -o {remedy} --force")
+        assert done.exit_code == 0, done.stderr
+    assert len(list(Path("out").iterdir())) == 6
+    assert len(list(Path("to").iterdir())) == 2
+    assert "ends in .ply" in invoke("extract fields fields/deeper -o out/all.d").stderr
+
+
+def test_a_mesh_is_named_before_its_output(here: Path) -> None:
+    for command, target in (("extract", "a_iso.ply"), ("render", "a.png"), ("slice", "a_z.png")):
+        (here / target).touch()
+        done = invoke(f"{command} meshes/a.ply")
+        assert (done.exit_code, done.stdout) == (3, "")
+        assert done.stderr.startswith("sdfcli: meshes/a.ply: is a mesh, not a field")
+
+
+@pytest.mark.parametrize("command", ["build --tolerance 0.02", "samples -n 100"])
+def test_names_of_meshes_in_outputs(here: Path, command: str) -> None:
+    ending = "h5" if command.startswith("build") else "npz"
+    for words, names in (
+        (f"meshes/a.ply -o q_{{name}}.{ending}", ["q_a"]),
+        (f"meshes -o {{name}}/{{name}}.{ending}", ["a/a", "b/b"]),
+        ("meshes -o out/{name}/", ["out/a/a", "out/b/b"]),
+    ):
+        done = invoke(f"{command} {words} --device cpu -q")
+        assert done.exit_code == 0, done.stderr
+        assert all(Path(f"{name}.{ending}").is_file() for name in names)
+    assert not list(here.rglob("*{name}*"))
+    refused = invoke(f"{command} meshes -o out.{ending}")
+    assert refused.exit_code == 2
+    assert f"or use {{name}}.{ending}" in refused.stderr
+    assert "ends in" in invoke(f"{command} meshes -o {{name}}.ply").stderr
 
 
 @pytest.mark.parametrize(("command", "pattern", "options"), WRITERS)
