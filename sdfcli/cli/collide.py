@@ -149,6 +149,8 @@ def collide(
         many = len(frames) > 1
         files = frames.inputs if many and faces is None else []
         shown = Shown(file, name, field, "frame" if many else "pose", files, json, quiet)
+        if path and len(placed) == 1:
+            search.notes.append("a path of one pose: only this pose is tested; give two or more")
         if path:
             shown.path(search.path(least or 0.0), len(placed))
         else:

@@ -246,7 +246,8 @@ class Shown:
             some = ", ".join(map(str, self.outside[:FEW])) + (", ..." if count > FEW else "")
             which = f"points of {count:,} of {total:,} {self.unit}s ({some}) lie" if total > 1 else "point lies"
             yield (
-                f"the nearest {which} outside the field's domain, where distances are lower bounds; --domain extends it"
+                f"the nearest {which} outside the field's domain, where distances are lower bounds: build with a "
+                "larger --domain"
             )
         if self.unsigned:
             yield "the field has no signs: distances are unsigned, and penetration is not detected"

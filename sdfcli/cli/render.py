@@ -23,8 +23,8 @@ from sdfcli.cli.fields import (
     pattern_of,
     single,
 )
-from sdfcli.cli.output import print_written, progress
-from sdfcli.cli.records import Count, Line
+from sdfcli.cli.output import print_written, progress, say
+from sdfcli.cli.records import ABSENT, Count, Line
 from sdfcli.errors import UsageError
 from sdfcli.params import NAME
 
@@ -44,6 +44,9 @@ class Rendered(Line, title="render", shared="input output bytes seconds"):
     height: Annotated[Count, "picture height in pixels"]
     view: Annotated[str, "view direction, as given"]
     up: Annotated[str, "up axis"]
+    warnings: Annotated[
+        list[str], "reasons for doubt: a surface cut off by the domain's border, a mesh of another size; one picture"
+    ] = ABSENT
 
 
 class RenderedMesh(Rendered, title="render --mesh"):
@@ -135,6 +138,7 @@ def render(
 
     Example: sdfcli render bunny.h5 --view front --size 1600x1200
     """
+    from sdfcli.pictures.level import is_cut, shown_levels
     from sdfcli.pictures.png import FORMATS, check_picture, write_picture
     from sdfcli.pictures.render import check_size, shot_of, view_axes
     from sdfcli.pictures.render import render as draw_opaque
@@ -148,20 +152,38 @@ def render(
     draw = partial(draw_opaque, transparent=transparent)
     guest = Guest(mesh, at, margin, device, threads, scale=scale, units=units)
     facts = {"view": view, "up": up, **guest.facts}
+
+    def notes(field: Field) -> list[str]:
+        cut = [
+            f"the surface at {level:g} reaches the border of the domain, and is open there: build with a larger "
+            "--domain"
+            for level in shown_levels(field, look["iso"])
+            if is_cut(field, level)
+        ]
+        return [*cut, *guest.notes(field)]
+
     if frames is not None:
         from sdfcli.cli.film import Film
 
         file, target = single(files, pattern_of(named, files, output, f"{NAME}.gif"))
-        film = Film(file, target, frames, fps, force, transparent)
+        film, found_notes = Film(file, target, frames, fps, force, transparent), dict[str, None]()
+
+        def shoot(field: Field, shot: Any, _: float) -> Any:
+            found_notes.update(dict.fromkeys(notes(field)))
+            return draw(field, shot=shot, mesh=guest.posed, contacts=guest.contacts(field), **look)
+
         film.shoot(
             lambda fields: shot_of(fields, mesh=guest.posed, **look),
-            lambda field, shot, _: draw(field, shot=shot, mesh=guest.posed, contacts=guest.contacts(field), **look),
+            shoot,
             lambda _: facts,
             RenderedFrame,
             RenderedFrames,
             json,
             quiet,
         )
+        if not quiet:
+            for note in found_notes:
+                say(f"note: {note}")
         return
     if fps is not None:
         raise UsageError("--fps is for --frames")
@@ -181,7 +203,8 @@ def render(
             update("drawing")
             found = guest.contacts(field)
             write_picture(target, draw(field, mesh=guest.posed, contacts=found, **look), force)
-        told = {"width": width, "height": height, **facts}
+            warnings = notes(field)
+        told = {"width": width, "height": height, **facts, "warnings": warnings}
         rows = [("picture", f"{width} x {height}, view {view}, {up} up")]
         if mesh is not None:
             rows += [("mesh", str(mesh) if at is None else f"{mesh} at {at}")]
@@ -190,6 +213,9 @@ def render(
             rows += [("contacts", f"{len(found):,} triangles up to {margin:g}")]
         record = Rendered if mesh is None else RenderedMesh
         print_written(record, file, [target], told, rows, clock.perf_counter() - start, json, quiet, place)
+        if not quiet:
+            for note in warnings:
+                say(f"note: {note if place is None else f'{file}: {note}'}")
 
     for_each(files, targets, write, json)
 
@@ -238,6 +264,11 @@ class Guest:
 
         assert self.posed is not None
         return SphereTree(self.posed.mesh, self._device, self._threads)
+
+    def notes(self, field: Field) -> list[str]:
+        """Notes on sizes that differ much, perhaps by their units."""
+        note = None if self.posed is None else self.posed.size_note(field)
+        return [] if note is None else [note]
 
     def contacts(self, field: Field) -> Manifold | None:
         """Contacts with a field up to the margin; None without a margin."""

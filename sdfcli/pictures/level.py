@@ -11,8 +11,9 @@ import numpy.typing as npt
 from sdfcli.backend import Backend
 from sdfcli.errors import InputError, UsageError
 from sdfcli.extract.sources import leaves_at
-from sdfcli.field.field import Field
+from sdfcli.field.field import Field, lattice_position
 from sdfcli.field.stated_error import StatedError, is_unsigned
+from sdfcli.mesh.arrays import pieces
 
 
 def stated_error(field: Field) -> float | None:
@@ -50,6 +51,16 @@ def shown_levels(field: Field, iso: float | Sequence[float] | None, skin: float 
     if not several:
         raise UsageError("--iso: name at least one level")
     return sorted({shown_level(field, each, skin) for each in several})
+
+
+def is_cut(field: Field, level: float) -> bool:
+    """Whether the level set reaches the domain's border. Exact: there the field is trilinear between corners."""
+    below = above = False
+    for part in pieces(len(field.corner_key)):
+        place = lattice_position(field.corner_key[part])
+        border = field.distance[part][((place == 0) | (place == 1)).any(axis=1)]
+        below, above = below or bool((border < level).any()), above or bool((border >= level).any())
+    return below and above
 
 
 def box_of(backend: Backend, field: Field) -> npt.NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import PathLike
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from sdfcli.mesh.load import MeshSource, load_mesh, make_mesh
 from sdfcli.mesh.mesh import Domain, Mesh, face_normals
 from sdfcli.params import check_scale
 from sdfcli.query.poses import checked_poses
-from sdfcli.query.units import check_units
+from sdfcli.query.units import check_units, note_on_size
 from sdfcli.spatial.morton import morton_order, order_of
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
 
@@ -84,6 +85,7 @@ class PosedMesh:
     ) -> None:
         check_scale(scale, units)
         mesh = load_mesh(source, scale=scale, units=units)
+        self._name = str(source) if isinstance(source, str | PathLike) else "the mesh"
         self._units, self._scales = mesh.units, np.ones(1)
         if pose is not None:
             poses, self._scales = checked_poses(pose)
@@ -95,7 +97,11 @@ class PosedMesh:
 
     def _check_units(self, field: Field) -> None:
         """Raises InputError if the mesh is in another unit than a field; see query/units.py."""
-        check_units(field, self._units, self._scales)
+        check_units(field, self._units, self._scales, self._name)
+
+    def size_note(self, field: Field) -> str | None:
+        """A note if the mesh's size differs much from a field's, and the unit of either is unknown; else None."""
+        return note_on_size(field, self._units, self.mesh.diagonal, self._name)
 
     def _group(self, backend: Backend, domain: Domain) -> Group:
         """The mesh as kernel arguments, in the unit cube of a field's domain."""

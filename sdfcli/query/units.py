@@ -35,14 +35,20 @@ def size_note(field: Field, mesh: Mesh, scales: Floats, name: str = "the mesh") 
 
     scales, name: as for `check_units`.
     """
-    if len(scales) == 0 or (mesh.units is not None and field.units is not None):
+    if len(scales) == 0:
         return None
-    size = float(field.info.get("mesh", {}).get("diagonal") or field.domain.length)
-    ratio = float(np.median(scales)) * mesh.diagonal / size
+    return note_on_size(field, mesh.units, float(np.median(scales)) * mesh.diagonal, name)
+
+
+def note_on_size(field: Field, units: str | None, diagonal: float, name: str) -> str | None:
+    """`size_note` for a mesh with known units and diagonal, the latter as posed."""
+    if units is not None and field.units is not None:
+        return None
+    ratio = diagonal / float(field.info.get("mesh", {}).get("diagonal") or field.domain.length)
     if 1 / UNLIKE < ratio < UNLIKE:
         return None
-    nameless = "it names no" if mesh.units is None else "the field names no"
-    if mesh.units is field.units:
+    nameless = "it names no" if units is None else "the field names no"
+    if units is field.units:
         nameless = "neither names a"
     times = f"{float(f'{max(ratio, 1 / ratio):.2g}'):,.0f} times"
     size_of = f"{times} as large as" if ratio > 1 else f"{times} smaller than"

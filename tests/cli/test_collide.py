@@ -515,6 +515,15 @@ def test_a_path(folder: Path) -> None:
     assert 0 < found["distance"] < 0.03
 
 
+def test_a_path_of_one_pose(folder: Path) -> None:
+    """A file's single row, as of an interrupted recording, is no path."""
+    note = "a path of one pose: only this pose is tested; give two or more"
+    (row,) = rows("ball.h5", "cube.ply", "--path", "--at", "3,0,0")
+    assert row["warnings"] == [note]
+    assert collide("ball.h5", "cube.ply", "--path", "--at", "3,0,0")[2] == f"note: {note}\n"
+    assert note not in collide("ball.h5", "cube.ply", "--path", "--at", "3,0,0", "--at", "3,0,1")[2]
+
+
 def test_a_path_that_is_clear(folder: Path) -> None:
     _, output, _ = collide("ball.h5", "cube.ply", "--path", "--at", "3,0,0", *BESIDE)
     assert "2 poses, clear all the way" in output
@@ -619,9 +628,12 @@ def test_other_units_are_refused(
     assert (code, output, errors) == (3, "", f"sdfcli: {mesh} {says}\n")
     assert collide(field, mesh, "--path", "--at", "0,0,0")[::2] == (3, errors)
     assert collide(field, "cube.stl", mesh)[0] == 3
-    for found in (lambda: sdfcli.contacts(sdfcli.load(field), mesh, np.eye(4)), lambda: render_beside(field, mesh)):
-        with pytest.raises(InputError, match="the mesh is in"):
-            found()
+    with pytest.raises(InputError, match="the mesh is in"):
+        sdfcli.contacts(sdfcli.load(field), mesh, np.eye(4))
+    with pytest.raises(InputError, match=f"{mesh} is in"):
+        render_beside(field, mesh)
+    done = run("render", field, "--mesh", mesh, "-o", tmp_path / "a.png", cwd=parts)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", errors)
     factor = 1000.0 if units[1] == "mm" else 0.001
     scaled = np.diag([factor, factor, factor, 1])
     np.save(tmp_path / "scaled.npy", scaled[None])
@@ -665,6 +677,7 @@ def test_sizes_that_differ_much_are_noted(
     mesh: str,
     says: str | None,
     parts: Path,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -676,6 +689,10 @@ def test_sizes_that_differ_much_are_noted(
     assert code == 0
     assert [each for each in warnings if "times" in each] == ([told] if told else [])
     assert errors == "".join(f"note: {each}\n" for each in warnings)
+    drawn = run("render", field, "--mesh", mesh, "-o", tmp_path / "a.png", "--size", "8", "--json", cwd=parts)
+    assert drawn.returncode == 0
+    assert [each for each in drawn.stderr.splitlines() if "times" in each] == ([f"note: {told}"] if told else [])
+    assert json.loads(drawn.stdout)["warnings"] == ([told] if told else [])
     caplog.clear()
     tree = sdfcli.SphereTree(mesh, "cpu")
     for _ in range(2):
@@ -687,7 +704,7 @@ def test_points_outside_the_domain_are_told(folder: Path) -> None:
     words = ["tight.h5", "cube.ply", "--at", "3,0,0", *DEEP]
     first, second, last = rows(*words)
     assert (first["outside_domain"], second["outside_domain"]) == (True, False)
-    note = "lie outside the field's domain, where distances are lower bounds; --domain extends it"
+    note = "lie outside the field's domain, where distances are lower bounds: build with a larger --domain"
     assert last["warnings"] == [f"the nearest points of 1 of 2 poses (0) {note}"]
     assert collide(*words)[2] == f"note: {last['warnings'][0]}\n"
     assert collide(*words[:4])[2] == f"note: the nearest point {note.replace('lie', 'lies')}\n"

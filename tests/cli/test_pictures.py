@@ -66,6 +66,24 @@ def test_a_note_on_thin_surfaces(tmp_path: Path) -> None:
     assert run(*words, "-q").stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("iso", "cut"), [("0", []), ("-0.5,0.04", []), ("0.15", ["0.15"]), ("0.04,0.1,0.2", ["0.1", "0.2"])]
+)
+def test_a_surface_that_leaves_the_domain(iso: str, cut: list[str], folder: Path, tmp_path: Path) -> None:
+    """As `extract` notes it: the domain is 2.5 % wider than the ball."""
+    target = tmp_path / "a.png"
+    done = run("render", folder / "ball.h5", "-o", target, "--size", "90x60", "--iso", iso, "--json")
+    notes = [
+        f"the surface at {level} reaches the border of the domain, and is open there: build with a larger --domain"
+        for level in cut
+    ]
+    assert json.loads(done.stdout)["warnings"] == notes
+    assert done.stderr == "".join(f"note: {note}\n" for note in notes)
+    for level in iso.split(","):
+        surface = sdfcli.isosurface(sdfcli.load(folder / "ball.h5"), iso=float(level), cells=32)
+        assert surface.cut == (level in cut)
+
+
 def test_a_mesh_and_its_contacts(folder: Path, tmp_path: Path) -> None:
     target, words = tmp_path / "a.png", ["--size", "90x60", "--json"]
     placed = ["--mesh", folder / "cube.ply", "--at", "0,1.9,0,0,0,30"]
