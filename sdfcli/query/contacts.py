@@ -83,14 +83,18 @@ class Manifold:
 class Contacts:
     """The mesh's nearest or deepest point at each pose. NumPy or CuPy arrays, one row per pose, in field units.
 
-    distance  (t,) float64: the mesh's least signed distance in the field; outside the field's domain, a lower bound.
+    distance  (t,) float64: the mesh's least signed distance in the field, known to a quarter of the stated error there;
+              outside the field's domain, a lower bound (`Field.sample` gives an upper one).
               Where the mesh encloses a solid of the field: minus a lower bound on the motion that separates them.
     low       (t,) float64: lower bound on the true least distance, from the field's stated error.
     high      (t,) float64: upper bound.
     verdict   (t,) uint8: 0 clear (low > 0), 1 touching (undecided by the bounds), 2 penetrating (high < 0); VERDICTS.
     point     (t, 3) float64: where the distance is least, on the posed mesh.
-    normal    (t, 3) float64: unit outward normal there, from the field's gradient; 0 where that vanishes all around.
-    triangle  (t,) int64: index in the mesh file, from 0.
+    normal    (t, 3) float64: unit outward normal there, from the trilinear field's gradient (for its
+              accuracy see docs/reference/commands/collide.md); 0 where that vanishes all around. `MeshDistance.closest`
+              of the field's mesh gives the exact one.
+    triangle  (t,) int64: index in the mesh file, from 0. Of triangles nearly as near (see `distance`), the one reported
+              may depend on the margin.
     outside_domain  (t,) bool: whether `point` lies outside the field's domain, so that `distance` is a lower bound.
     manifold  all triangles with least distance up to the margin; empty without a margin.
     """
