@@ -66,7 +66,7 @@ def find_jobs(
 
 
 def _jobs(found: Iterable[tuple[str, Path]], target_of: Callable[[Path], str], recursive: bool) -> list[Job]:
-    """Jobs for meshes, each with its path in an output folder. Raises UsageError for two meshes with one output."""
+    """Jobs for meshes, each with its output folder path. Raises UsageError for two meshes with one output."""
     jobs: dict[str, str] = {}
     for mesh, place in found:
         target = target_of(place)
@@ -137,7 +137,7 @@ def _matches(named: str) -> list[str]:
 
 
 def _named(output: str, place: Path, endings: tuple[str, ...]) -> str:
-    """Path of an output with a mesh's name in place of {name}; subfolders come before the last part."""
+    """An output path, a mesh's name replacing {name}; subfolders precede the last part."""
     if output.endswith((os.sep, "/")):
         return _target(output.replace(NAME, place.stem), place.with_suffix(endings[0]))
     check_ending(output, *endings)

@@ -24,7 +24,7 @@ from sdfcli.cli.fields import (
     single,
 )
 from sdfcli.cli.output import print_written, progress, say
-from sdfcli.cli.records import ABSENT, Count, Line
+from sdfcli.cli.records import Count, Line
 from sdfcli.errors import UsageError
 from sdfcli.params import NAME
 
@@ -37,16 +37,21 @@ if TYPE_CHECKING:
 Margin = Annotated[float | None, "maximum distance of contact triangles; with `--margin`"]
 
 
-class Rendered(Line, title="render", shared="input output bytes seconds"):
-    """One picture."""
+class Drawn(Line, shared="input output bytes seconds"):
+    """Keys of all pictures."""
 
     width: Annotated[Count, "picture width in pixels"]
     height: Annotated[Count, "picture height in pixels"]
     view: Annotated[str, "view direction, as given"]
     up: Annotated[str, "up axis"]
+
+
+class Rendered(Drawn, title="render"):
+    """One picture."""
+
     warnings: Annotated[
-        list[str], "reasons for doubt: a surface cut off by the domain's border, a mesh of another size; one picture"
-    ] = ABSENT
+        list[str], "reasons for doubt: a surface cut off by the domain's border, a mesh of another size"
+    ]
 
 
 class RenderedMesh(Rendered, title="render --mesh"):
@@ -57,14 +62,14 @@ class RenderedMesh(Rendered, title="render --mesh"):
     contacts: Annotated[Count | None, "contact triangle count; with `--margin`"] = None
 
 
-class RenderedFrame(Rendered, title="render --frames", shared="frame time"):
+class RenderedFrame(Drawn, title="render --frames", shared="frame time"):
     """A line per numbered file; `seconds` count from the start."""
 
     posed: Annotated[str | None, "the mesh of `--mesh`"] = None
     margin: Margin = None
 
 
-class RenderedFrames(Rendered, title="render --frames, moving", shared="frames"):
+class RenderedFrames(Drawn, title="render --frames, moving", shared="frames"):
     """One moving picture."""
 
     posed: Annotated[str | None, "the mesh of `--mesh`"] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -335,3 +336,17 @@ def test_a_failure_leaves_whole_files(here: Path, folder: Path) -> None:
         assert made(here) == [*names, "broken.h5"]
         for name in names:
             Path(name).unlink()
+
+
+def test_numbers_and_signs_for_humans(here: Path) -> None:
+    """A film's plane has few digits, and a sign that was asked for is told once."""
+    (row,) = re.findall(
+        r"^picture +.*, at (\S+)$",
+        invoke("slice anim.h5 --frames : -o a.gif --size 64 --at 0.12345678901234").stdout,
+        re.M,
+    )
+    assert row == "0.123456789"
+    for sign, says in (("none", "none (asked for)"), ("winding", "winding (asked for)"), ("auto", "asked for: auto")):
+        sdfcli.build(BALL, tolerance=2e-2, device="cpu", sign=sign).save(here / f"{sign}.h5")
+        (told,) = re.findall(r"^sign +(.*)$", invoke(f"info {sign}.h5").stdout, re.M)
+        assert told.endswith(says)
