@@ -90,7 +90,7 @@ def find_fields(named: Iterable[str], recursive: bool = False, *, meshes: bool =
 
     Without `recursive`, a folder's subfolders are not searched, `**` in a pattern is. Raises InputError for patterns
     without matches alone, UsageError for a folder without fields. meshes: whether the command takes single meshes,
-    too, which the error for a folder of meshes then says.
+    too, which the error for a mesh folder then says.
     """
     words = [word for name in _matching([*named]) for word in _matches(name)]
     for word in words if meshes else ():
@@ -177,7 +177,7 @@ def _files(named: str, recursive: bool, endings: tuple[str, ...], what: str) -> 
 
 
 def _has(folder: str, endings: tuple[str, ...]) -> bool:
-    """Whether a folder has a file with one of the endings."""
+    """Whether a folder has a file with such an ending."""
     try:
         return any(name.lower().endswith(endings) for name in os.listdir(folder))
     except OSError as error:

@@ -73,7 +73,7 @@ def sample_into(
 
 
 def _facts(path: Path, wanted: dict[str, Any]) -> dict[str, Any] | str:
-    """The facts in an intact file of samples with the wanted mesh and parameters; for any other file, the difference in
+    """The facts in an intact samples file with the wanted mesh and parameters; for any other file, the difference in
     words."""
     try:
         with zipfile.ZipFile(path) as archive:

@@ -80,6 +80,7 @@ EXAMPLES = {
 MORE = {
     "build": {"error"},
     "check": {"error"},
+    "samples": {"error"},
     "query, a point": {"gx", "gy", "gz", "nearest_x", "nearest_y", "nearest_z", "triangle", "outside"},
     "query": {"pairs"},
     "collide, a pose": {"frame", "posed"},
