@@ -250,7 +250,18 @@ def _known(told: dict[str, Any]) -> list[tuple[str, str]]:
         ("band", f"{length_text(asked['band'], unit, name)}; farther from the surface errors may grow"),
         ("sign", f"{told['sign']} ({told['sign_reason']}){wanted}"),
         ("verdict", verdict_text(told)),
-        ("thin walls", sheets_text(told["sheets"], asked["tolerance"], unit, name, mesh["diagonal"], signed=signed)),
+        (
+            "thin walls",
+            sheets_text(
+                told["sheets"],
+                asked["tolerance"],
+                unit,
+                name,
+                mesh["diagonal"],
+                signed=signed,
+                octree=asked["octree"],
+            ),
+        ),
         ("kept from", f"{kept}; {leaves_text(told['sheets']['leaves'])} for walls and gaps that are thin"),
         ("jump leaves", f"{told['jump_leaves']:,}"),
     ]

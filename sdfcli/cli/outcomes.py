@@ -295,6 +295,8 @@ def _print_table(report: Outcome, verbose: bool) -> None:
     skipped = report["status"] == "skipped"
     unit, name = unit_of(report), unit_name(report)
     shape = f"{leaves_text(report['leaves'])}, {report['corners']:,} corners, depth {report['depth']}"
+    diagonal, octree = report["health"]["diagonal"], report["octree"]
+    walls = sheets_text(report["sheets"], report["tolerance"], unit, name, diagonal, octree=octree)
     rows = [
         ("verdict", verdict_text(report)),
         ("error", errors_text(report, unit, name)),
@@ -302,7 +304,7 @@ def _print_table(report: Outcome, verbose: bool) -> None:
         ("tolerance", f"{length_text(report['tolerance'], unit, name)}, {kept_text(report['error_limit'])}"),
         ("file", f"{report['output']}, {human_bytes(report['bytes'])}"),
         ("time", "skipped" if skipped else f"{report['seconds']['total']:.2f} s on {report['device']}"),
-        ("thin walls", sheets_text(report["sheets"], report["tolerance"], unit, name, report["health"]["diagonal"])),
+        ("thin walls", walls),
         ("mesh", f"{report['triangles']:,} triangles, {health_text(report['health'])}"),
         ("diagonal", f"{report['health']['diagonal']:.9g}, {units_text(report['health'])}"),
         ("sign", f"{report['sign']} ({report['sign_reason']})"),

@@ -149,6 +149,7 @@ def sheets_text(
     diagonal: float,
     lost: str = "lost",
     signed: bool = False,
+    octree: str = "adaptive",
 ) -> str:
     """Thinnest wall, share of the surface whose walls or gaps are lost, and options that would keep them.
 
@@ -164,11 +165,12 @@ def sheets_text(
     if not sheets["lost"]:
         return words
     share, needed, depth = sheets["lost"], sheets["needed_thin"], sheets["needed_depth"]
+    adaptive = "" if octree == "adaptive" else "--octree adaptive "
     if depth > MAX_DEPTH:
         remedy = "finer than the deepest octree"
     elif tolerance * unit > COARSE * diagonal or needed < LEAST_THIN:  # cells too large to show walls, or no --thin
         error = float(f"{0.95 * min(needed * unit, COARSE * diagonal):.1e}")  # two digits, rounded down
-        remedy = f"--max-error {error:.2g} keeps them"
+        remedy = f"{adaptive}--max-error {error:.2g} keeps them"
     else:
-        remedy = f"--thin {needed:.2g} --depth {depth} keeps them"
+        remedy = f"{adaptive}--thin {needed:.2g} --depth {depth} keeps them"
     return f"{words}; walls or gaps {lost} at {share:.2%} of the surface: {remedy}"

@@ -408,6 +408,20 @@ def test_the_remedy_for_lost_walls_works(command: str, error: str, tmp_path: Pat
     assert json.loads(kept.stdout)["sheets"]["lost"] == 0
 
 
+def test_the_remedy_for_the_density_octree(tmp_path: Path) -> None:
+    """It has no criterion for thin walls, so --thin alone would change nothing."""
+    mesh, field = tmp_path / "plate.ply", tmp_path / "a.h5"
+    trimesh.Trimesh(*shapes.box([0, 0, 0], [1, 1, 0.01]), process=False).export(mesh)
+    words = ("build", mesh, "-o", field, "--force", "--device", "cpu")
+    pattern = re.compile(r"thin walls .*of the surface: (--octree adaptive --thin .*) keeps them$", re.MULTILINE)
+    ((remedy,), (again,)) = (
+        pattern.findall(run(*each).stdout) for each in ((*words, "--octree", "bvh"), ("info", field))
+    )
+    assert remedy == again
+    kept = run(*words, *remedy.split(), "--json")
+    assert json.loads(kept.stdout)["sheets"]["lost"] == 0
+
+
 def test_a_unit_beyond_the_least_thickness() -> None:
     """--thin has a least value: the remedy is one that the command takes."""
     words = sheets_text({"lost": 0.5, "thinnest": 1e-8, "needed_thin": 1e-8, "needed_depth": 8}, 1e-7, 1e6, "unit", 1.0)
