@@ -598,6 +598,29 @@ MUTANTS = [
         )
     ),
     Mutant(
+        "estimates without reserves",
+        "sdfcli/octree/budget.py",
+        "PEAK_BYTES = 280",
+        "PEAK_BYTES = 140",
+        ("tests/quality/test_estimate.py",),
+    ),
+    Mutant(
+        "a limit without room",
+        "sdfcli/backend/overflow.py",
+        "    return used + LEAST_ROOM\n",
+        "    return used\n",
+        ("tests/quality/test_estimate.py",),
+    ),
+    Mutant(
+        "lines to a closed pipe",
+        "sdfcli/cli/output.py",
+        """    with standard_output():
+        _echo(plain(line), verdict)""",
+        """    with suppress():
+        _echo(plain(line), verdict)""",
+        ("tests/backend/test_streams.py",),
+    ),
+    Mutant(
         "arrays are not kept",
         "sdfcli/pipeline.py",
         "        loading.release_source()\n",
