@@ -94,8 +94,8 @@ def find_fields(named: Iterable[str], recursive: bool = False, *, meshes: bool =
     """
     words = [word for name in _matching([*named]) for word in _matches(name)]
     for word in words if meshes else ():
-        if os.path.isdir(word) and not _has(word, ENDINGS) and _has(word, FORMATS):
-            pattern = os.path.join(word, "*.ply")
+        if os.path.isdir(word) and not _first(word, ENDINGS) and (mesh := _first(word, FORMATS)):
+            pattern = os.path.join(word, f"*{Path(mesh).suffix}")
             raise UsageError(f"{word}: a folder of meshes; name them one by one, or by a pattern as '{pattern}'")
     found: dict[str, Path] = {}
     for word in words:
@@ -176,10 +176,10 @@ def _files(named: str, recursive: bool, endings: tuple[str, ...], what: str) -> 
         raise UsageError(f"{named}: no {what} ({', '.join(endings)}) in this folder{hint}")
 
 
-def _has(folder: str, endings: tuple[str, ...]) -> bool:
-    """Whether a folder has a file with such an ending."""
+def _first(folder: str, endings: tuple[str, ...]) -> str | None:
+    """The first file in a folder with such an ending."""
     try:
-        return any(name.lower().endswith(endings) for name in os.listdir(folder))
+        return min((name for name in os.listdir(folder) if name.lower().endswith(endings)), default=None)
     except OSError as error:
         raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
 

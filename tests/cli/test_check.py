@@ -182,7 +182,7 @@ def test_what_is_checked(files: dict[str, Path], tmp_path: Path, monkeypatch: py
         assert {line.partition(":")[0] for line in lines} == names
         assert last.startswith(f"{len(names)} meshes: ")
     done = run("none*")
-    assert (done.exit_code, done.stderr) == (3, "sdfcli: none*: no such file\n")
+    assert (done.exit_code, done.stderr) == (3, "sdfcli: none*: no file matches this pattern\n")
 
 
 def test_a_page_of_checks(files: dict[str, Path], tmp_path: Path) -> None:

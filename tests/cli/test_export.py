@@ -420,7 +420,8 @@ def test_errors(words: list[str], says: str, file: Path, tmp_path: Path, monkeyp
 
 
 def test_a_folder_of_meshes(tmp_path: Path) -> None:
-    (tmp_path / "a.ply").write_bytes(b"")
+    (tmp_path / "a.obj").write_bytes(b"")
     done = invoke(tmp_path, "-o", tmp_path / "{name}.npz")
     assert done.exit_code == 2
     assert "a folder of meshes; name them one by one, or by a pattern as" in done.output
+    assert f"'{tmp_path}/*.obj'" in done.output
