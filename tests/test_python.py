@@ -522,6 +522,11 @@ def test_wrong_values_are_usage_errors(value: Any) -> None:
             field().grid(**{name: value})
     with pytest.raises(UsageError, match="--cells"):
         sdfcli.isosurface(field(), cells=value)
+    for name, option in (("width", "size"), ("height", "size"), ("view", "view"), ("up", "up")):
+        with pytest.raises(UsageError, match=f"--{option} "):
+            sdfcli.render(field(), **{name: value})
+    with pytest.raises(UsageError, match="--size "):
+        sdfcli.slice_image(field(), size=value)
     volume = field().grid(4).distance
     with pytest.raises(UsageError, match="--spacing"):
         sdfcli.isosurface(volume, spacing=value)

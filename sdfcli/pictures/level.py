@@ -14,6 +14,7 @@ from sdfcli.extract.sources import leaves_at
 from sdfcli.field.field import Field, lattice_position
 from sdfcli.field.stated_error import StatedError, is_unsigned
 from sdfcli.mesh.arrays import pieces
+from sdfcli.params import real
 
 
 def stated_error(field: Field) -> float | None:
@@ -47,7 +48,7 @@ def shown_levels(field: Field, iso: float | Sequence[float] | None, skin: float 
 
     Raises UsageError for a level that is not finite, or none.
     """
-    several: list[float | None] = [None] if iso is None else [float(each) for each in np.atleast_1d(iso)]
+    several: list[float | None] = [None] if iso is None else [real(each) for each in np.atleast_1d(np.asarray(iso))]
     if not several:
         raise UsageError("--iso: name at least one level")
     return sorted({shown_level(field, each, skin) for each in several})

@@ -19,6 +19,7 @@ from sdfcli.field.stated_error import StatedError, is_unsigned
 from sdfcli.field.store import as_field
 from sdfcli.mesh.load import MeshSource
 from sdfcli.mesh.mesh import Domain
+from sdfcli.params import whole
 from sdfcli.pictures.level import shown_levels, skin_of
 from sdfcli.pictures.posed import Company, Contact, PosedMesh, company_of, posed_mesh
 
@@ -299,15 +300,15 @@ def corners_of(mesh: PosedMesh | None, domain: Domain) -> Floats | None:
 
 def check_size(width: int, height: int) -> None:
     """Raises UsageError for a picture that is too small or too large."""
-    if not (1 <= width <= MOST_PIXELS and 1 <= height <= MOST_PIXELS):
+    if not all(1 <= whole(side) <= MOST_PIXELS for side in (width, height)):
         raise UsageError(f"--size {width}x{height}: use 1 to {MOST_PIXELS} pixels along each side")
 
 
 def view_axes(view: str | tuple[float, float], up: str) -> Floats:
     """Unit vectors (3, 3) right, up and towards the eye, in the mesh's axes. Raises UsageError for an unknown view."""
-    if up not in AXES:
+    if up not in tuple(AXES):
         raise UsageError(f"--up {up}: use y or z")
-    name = ",".join(map(str, view)) if isinstance(view, tuple) else view
+    name = ",".join(map(str, view)) if isinstance(view, tuple) else str(view)
     try:
         azimuth, elevation = VIEWS[name] if name in VIEWS else map(float, name.split(","))
     except ValueError:
