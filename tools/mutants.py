@@ -163,8 +163,8 @@ MUTANTS = [
     Mutant(
         "samples: any existing file is taken",
         "sdfcli/batch/sampling.py",
-        "same = all(info[name] == value for name, value in wanted.items())",
-        "same = True",
+        "if found.get(name) != asked.get(name)]",
+        "if False]",
         (f"{SAMPLES}::test_resuming",),
     ),
     Mutant(
