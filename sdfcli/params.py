@@ -48,6 +48,8 @@ THIN = 0.75
 """Thickness, in tolerances, down to which sheets keep both sides by default."""
 MOST_SAMPLES = 1 << 31
 """Maximum sample count per mesh."""
+MOST_SIGMA = 1e6
+"""Maximum standard deviation of samples, in enclosing sphere radii."""
 
 
 def real(value: object) -> float:
@@ -218,6 +220,10 @@ class BuildOptions:
     why: bool = False
     hashed: bool = False
 
+    def __post_init__(self) -> None:
+        check_flag("nearest", self.keep_nearest)
+        check_flag("why", self.why)
+
 
 @dataclass(frozen=True)
 class SampleParams:
@@ -266,6 +272,15 @@ class SampleParams:
                 f"--uniform {self.uniform:g} and --surface {self.surface:g}: use shares with a sum of at most 1"
             )
         object.__setattr__(self, "sigma", parse_sigma(self.sigma))
+        for name in ("normals", "normalized"):
+            check_flag(name, getattr(self, name))
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Samples near the surface, uniform ones and those on the surface, `count` in all."""
+        on = round(self.surface * self.count)
+        uniform = min(round(self.uniform * self.count), self.count - on)
+        return self.count - uniform - on, uniform, on
 
     @classmethod
     def of(cls, **given: Unpack[SampleKeywords]) -> SampleParams:
@@ -273,6 +288,12 @@ class SampleParams:
         values out of range."""
         parameters: dict[str, Any] = {**given}
         return cls(**parameters)
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raises UsageError for anything but True and False."""
+    if value not in (True, False):
+        raise UsageError(f"{name} {value}: use True or False")
 
 
 def check_tolerance(tolerance: float | None) -> None:
@@ -303,11 +324,13 @@ def parse_sigma(sigma: str | float | Sequence[float]) -> tuple[float, ...]:
     several = isinstance(given, Iterable) and not math.isfinite(real(given))
     values = list(given) if several else [given]
     found = tuple(_number(value) for value in values)
-    wrong = [str(value) for value, number in zip(values, found, strict=True) if not 0 < number < math.inf]
+    wrong = [str(value) for value, number in zip(values, found, strict=True) if not 0 < number <= MOST_SIGMA]
     if wrong or not found:
         among = f" in {','.join(map(str, values))}" if len(values) > 1 else ""
         named = (wrong or [""])[0] or "''"
-        raise UsageError(f"--sigma {named}{among}: use numbers above 0, comma-separated, as in 0.05,0.0158")
+        raise UsageError(
+            f"--sigma {named}{among}: use numbers above 0, up to {MOST_SIGMA:,.0f}, comma-separated, as in 0.05,0.0158"
+        )
     return found
 
 

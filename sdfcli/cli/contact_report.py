@@ -155,6 +155,7 @@ class Shown:
         if found.contacts is not None and found.pose is not None:
             self.manifolds.append(found.contacts.manifold)
             (self.least,) = _rows(found.contacts)
+            self.outside = [0] if self.least["outside_domain"] else []
             self.facts |= {"matrix": found.pose.tolist(), **self.least}
 
     def manifold(self) -> Manifold:

@@ -36,6 +36,7 @@ class Film:
 
         Raises InputError or UsageError, before any work, for invalid names, existing files, or an invalid range.
         """
+        from sdfcli.pictures.moving import gif_seconds
         from sdfcli.pictures.png import FORMATS, check_transparent
         from sdfcli.runtime.files import check_target
 
@@ -48,6 +49,8 @@ class Film:
         self._file, self._target, self._ending, self._force = file, target, ending, force
         self._range = FrameRange(file, frames)
         self._seconds = self._range.seconds(fps)
+        if self._ending == ".gif":
+            self._seconds = gif_seconds(self._seconds)
         self._targets = [target] if ending in MOVING else numbered(target, self._range.numbers)
         for each in self._targets:
             check_target(each, force, file)

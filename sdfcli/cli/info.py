@@ -217,10 +217,18 @@ def rows(file: Path, field: Field) -> list[tuple[str, str]]:
     if known:
         found += _known(field.info)
     found += [
-        (name.replace("_", " "), _text(value)) for name, value in field.info.items() if not known or name not in SHOWN
+        (name.replace("_", " "), _entry(name, value, field.info))
+        for name, value in field.info.items()
+        if not known or name not in SHOWN
     ]
     found += [("mesh sha256", field.info["mesh"]["sha256"])] if known else []
     return [*found, ("content sha256", field.content_sha256)]
+
+
+def _entry(name: str, value: Any, info: dict[str, Any]) -> str:
+    """An entry's text; the error between two frames as a length, too."""
+    unit = info.get("parameters", {}).get("unit")
+    return length_text(value, unit, "unit") if name == "max_error" and unit else _text(value)
 
 
 def domain_text(low: Floats, length: float) -> str:

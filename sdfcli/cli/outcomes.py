@@ -258,7 +258,7 @@ def _field_facts(outcome: Outcome) -> str:
 def counts(done: list[Outcome], total: int, check: bool = False) -> str:
     """Mesh counts as text: built or sampled, skipped, below --require, failed, not done. check: by verdict instead."""
     words = (*VERDICTS, "failed") if check else WORDS
-    count = Counter(outcome.get("verdict", "failed") if check else _word(outcome) for outcome in done)
+    count = Counter(outcome.get("verdict") or "failed" if check else _word(outcome) for outcome in done)
     parts = [f"{count[word]:,} {word}" for word in words if count[word]]
     if len(done) < total:
         parts.append(f"{total - len(done):,} not done")

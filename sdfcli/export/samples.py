@@ -164,7 +164,7 @@ def draw(index: MeshDistance, params: SampleParams) -> Samples:
     radius = BUFFER * float(np.linalg.norm(mesh.vertices + offset, axis=1).max())
     scale = 1 / radius
     around = [_labelled(index, params, points, offset, radius) for points in _around(mesh, params, offset, radius, rng)]
-    on = list(_on_surface(mesh, round(params.surface * params.count), rng))
+    on = list(_on_surface(mesh, params.counts[2], rng))
     empty = np.empty((0, 3), np.float32)
     points, distance, normals = zip(*around, strict=True) if around else ((empty,), (empty[:, 0],), (empty,))
     surface, surface_normals = zip(*on, strict=True) if on else ((empty,), (empty,))
@@ -203,8 +203,8 @@ def _around(
     mesh: Mesh, params: SampleParams, offset: Floats, radius: float, rng: np.random.Generator
 ) -> Iterator[Floats]:
     """Points (m, 3) near the surface, sigma by sigma, then uniform ones; in batches."""
-    uniform = round(params.uniform * params.count)
-    near, kinds = params.count - uniform - round(params.surface * params.count), len(params.sigma)
+    near, uniform, _ = params.counts
+    kinds = len(params.sigma)
     for k, sigma in enumerate(params.sigma):
         for n in _batches(near * (k + 1) // kinds - near * k // kinds):
             yield on_surface(mesh, n, rng) + radius * sigma * rng.normal(size=(n, 3))

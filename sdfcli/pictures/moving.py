@@ -84,6 +84,11 @@ def delays(seconds: Sequence[float], unit: int, least: int) -> list[int]:
     return [int(x) for x in np.clip(np.diff(ends, prepend=0), least, LONGEST)]
 
 
+def gif_seconds(seconds: Sequence[float]) -> list[float]:
+    """Durations as a GIF stores them."""
+    return [each / 100 for each in delays(seconds, 100, GIF_LEAST)]
+
+
 def changed(picture: Picture, before: Picture | None) -> tuple[int, int, int, int]:
     """Top, left, bottom and right of the changed rectangle: all of a first picture, one pixel if nothing changed."""
     if before is None:

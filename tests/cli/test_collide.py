@@ -379,8 +379,14 @@ def test_a_gpu_that_is_not_there(folder: Path) -> None:
     ],
 )
 def test_notes(field: str, told: str, folder: Path) -> None:
-    for more in ([], ["--json"], ["--path"]):
+    for more in ([], ["--json"], [*DEEP, "--path"]):
         assert collide(field, "cube.ply", *DEEP, *more)[2] == told
+
+
+def test_a_path_outside_the_domain(folder: Path) -> None:
+    for more in ([], ["--path", "--min", "9"]):
+        errors = collide("ball.h5", "cube.ply", "--at", "9,0,0", "--at", "9.1,0,0", *more)[2]
+        assert "outside the field's domain, where distances are lower bounds: build with a larger --domain" in errors
 
 
 def test_without_signs_nothing_is_penetrating(folder: Path) -> None:

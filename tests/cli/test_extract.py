@@ -306,3 +306,9 @@ def test_what_cannot_be_asked_of_a_field() -> None:
         field.sample(np.ma.masked_less(np.zeros((4, 3)), 1))
     with pytest.raises(UsageError, match=r"--depth 3\.5"):
         sdfcli.build(shapes.icosphere(1), depth=3.5)
+
+
+def test_a_grid_too_coarse_for_the_surface(folder: Path) -> None:
+    result = invoke(folder / "ball.h5", "-o", folder / "coarse.ply", "--cells", 1)
+    assert result.exit_code == 3
+    assert "no surface at 0 at the nodes of 1 cells along an axis: use more --cells" in result.stderr

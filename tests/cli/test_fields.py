@@ -145,6 +145,19 @@ def test_verify(here: Path) -> None:
 # ---- Ranges ----
 
 
+def test_a_gif_lasts_as_long_as_its_delays(here: Path, moving: FieldSequence) -> None:
+    (told,) = done("render anim.h5 --frames 0:3 --fps 200 --size 60x40 --device cpu -o fast.gif")
+    shown = [each.info["duration"] for each in ImageSequence.Iterator(Image.open("fast.gif"))]
+    assert (told["lasts"], sum(shown)) == (0.06, 60)
+
+
+def test_the_error_between_frames_is_a_length(here: Path, moving: FieldSequence) -> None:
+    between = moving.at_time(0.6)
+    unit, error = between.info["parameters"]["unit"], between.info["max_error"]
+    (row,) = (line for line in invoke("info anim.h5 --time 0.6").stdout.splitlines() if "max error" in line)
+    assert row.split()[2:] == [f"{error * unit:.2g}", f"({error:.2g}", "of", "the", "unit)"]
+
+
 @pytest.mark.parametrize("name", ["a.apng", "a_%04d.png"])
 def test_render(name: str, here: Path, moving: FieldSequence) -> None:
     told = done(f"render anim.h5 --frames 1:4:2 --size 60x40 --device cpu -o {name}")

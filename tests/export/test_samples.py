@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import trimesh
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import commands
 import oracle
@@ -289,11 +291,31 @@ def test_one_deviation(sigma: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sigma", "named"), [("0.1,a,0", "a in 0.1,a,0"), (0, "0"), ([0.1, None], "None in"), ("", "''")]
+    ("sigma", "named"), [("0.1,a,0", "a in 0.1,a,0"), (0, "0"), (1e7, "10000000"), ([0.1, None], "None in"), ("", "''")]
 )
 def test_a_wrong_deviation_is_named(sigma: Any, named: str) -> None:
     with pytest.raises(UsageError, match=f"--sigma {named}"):
         SampleParams.of(sigma=sigma)
+
+
+@settings(deadline=None)
+@given(count=st.integers(1, 10_000), uniform=st.floats(0, 1), rest=st.floats(0, 1))
+def test_counts_by_share(count: int, uniform: float, rest: float) -> None:
+    params = SampleParams(count=count, uniform=uniform, surface=(1 - uniform) * rest)
+    near, everywhere, on = params.counts
+    assert near + everywhere + on == count
+    assert min(near, everywhere, on) >= 0
+    assert abs(everywhere - params.uniform * count) <= 1
+    assert abs(on - params.surface * count) <= 0.5
+
+
+@pytest.mark.parametrize("wrong", ["no", "yes", 3, None])
+def test_flags_are_true_or_false(wrong: Any) -> None:
+    for name in ("normals", "normalized"):
+        with pytest.raises(UsageError, match=f"{name} {wrong}: use True or False"):
+            sdfcli.samples(shapes.icosphere(0), count=10, device="cpu", **{name: wrong})
+    with pytest.raises(UsageError, match=f"why {wrong}: use True or False"):
+        sdfcli.build(shapes.icosphere(0), device="cpu", why=wrong)
 
 
 def test_an_index_has_its_own_sign(tmp_path: Path) -> None:
