@@ -281,7 +281,7 @@ def test_poses_that_are_refused(name: str, told: str, folder: Path) -> None:
         (("--poses", "way.npy", "--path"), 0, 6),
         (("--path", "--at", "3,0,0", *BESIDE), 0.3, 0),
         (("--path", "--at", "3,0,0", *BESIDE), 0.5, 6),
-        (("--path", *BESIDE), 0.3, 0),
+        (("--path", *BESIDE, *BESIDE), 0.3, 0),
     ],
 )
 @pytest.mark.parametrize("json_", [[], ["--json"], ["-q"]])
