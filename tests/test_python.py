@@ -67,7 +67,7 @@ COMMANDS: list[tuple[Callable[..., Any], Callable[..., Any], set[str], set[str]]
         (FILES | MANY | {"max_memory", "sigma"}) - {"verbose"},
         {"source", "sigma"},  # a text and numbers: test_samples.py
     ),
-    (verify_command.verify, sdfcli.verify, {"named", "frame", "json", "quiet"}, {"field", "progress"}),
+    (verify_command.verify, sdfcli.verify, {"named", "frame", "recursive", "json", "quiet"}, {"field", "progress"}),
     (
         export_command.export,
         sdfcli.Field.export,

@@ -147,4 +147,4 @@ def test_a_tolerance_that_is_none(tolerance: str) -> None:
     words = ["verify", "field.h5", "--mesh", "mesh.ply", f"--tolerance={tolerance}"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 2
-    assert done.stderr == f"sdfcli: --tolerance {tolerance}: use a fraction of the diagonal between 0 and 1\n"
+    assert done.stderr == f"sdfcli: --tolerance {float(tolerance)}: use a fraction of the diagonal between 0 and 1\n"

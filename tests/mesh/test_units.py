@@ -162,7 +162,8 @@ def test_frames_in_different_units(folder: Path) -> None:
         "sdfcli: frame 1: in mm, the frame before in m; convert all, by --units",
     )
     assert not (folder / "s.h5").exists()
-    assert invoke(*words, "--units", "mm")[0] == 0
+    code, output = invoke(*words, "--units", "mm")
+    assert code == 0, output
 
 
 def test_a_field_is_verified_in_its_unit(folder: Path) -> None:

@@ -518,7 +518,7 @@ def test_surfaces(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("ball.h5 FILL --spacing 0.2 --pictures ball.h5/p", 2, "ball.h5: cannot be used: that is not a folder"),
         ("ball.h5 FILL --spacing 0.2 --pictures ball.h5", 2, "ball.h5: cannot be used: that is not a folder"),
         ("ball.h5 FILL --spacing 0.2 --surface a_%d.off", 2, "a_%d.off: use a name that ends in .ply, .obj"),
-        ("ball.h5 FILL --spacing 0.2 --surface a.ply", 2, "a.ply: use a name with a placeholder"),
+        ("ball.h5 FILL --spacing 0.2 --surface a.ply", 2, "a.ply: use a name with %d or %04d"),
         ("ball.h5 FILL --spacing 0.2 --surface ball.h5/a_%d.ply", 2, "ball.h5: cannot be used: that is not a folder"),
         ("ball.h5 FILL --spacing 0.2 --threads 0", 2, "--threads 0: use 1 or more"),
         ("ball.h5 FILL --spacing 0.2 --device gpu", 2, "--device gpu: use auto, cpu, cuda or cuda:N"),

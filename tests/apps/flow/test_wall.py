@@ -221,7 +221,7 @@ GOOD: dict[str, Any] = {"fill": (0.1, 0.1, 0.1, 0.6, 0.4, 0.7), "spacing": SPACI
         ({"step": -1e-5}, "at most"),
         ({"viscosity": -1e-6}, "--viscosity -1e-06: use 0 to"),
         ({"viscosity": math.nan}, "--viscosity nan: use 0 to"),
-        ({"viscosity": 1.0}, "--viscosity 1: use 0 to"),
+        ({"viscosity": 1.0}, "--viscosity 1.0: use 0 to"),
         ({"step": 1e-320}, "steps"),
         ({"time": 0.0}, "above 0"),
         ({"time": 1e308}, "steps"),
