@@ -216,15 +216,20 @@ def value_fault(command: Any, option: Any, value: Any) -> str | None:
     """
     from sdfcli.backend.select import device_names
     from sdfcli.cli.build_options import check_require
-    from sdfcli.params import BuildKeywords, parse_size
+    from sdfcli.params import BuildKeywords, BuildParams, SampleKeywords, SampleParams, check_tolerance, parse_size
 
     checks: dict[str, Callable[[Any], object]] = {
         "device": device_names,
         "require": check_require,
         "max_memory": parse_size,
     }
-    if {"tolerance", "band", "thin"} <= {each.name for each in command.params}:
-        checks |= {each: partial(_build_params, each) for each in BuildKeywords.__annotations__}
+    names = {each.name for each in command.params}
+    if {"tolerance", "band", "thin"} <= names:
+        checks |= {each: partial(_keyword, BuildParams.of, each) for each in BuildKeywords.__annotations__}
+    elif {"uniform", "sigma"} <= names:
+        checks |= {each: partial(_keyword, SampleParams.of, each) for each in SampleKeywords.__annotations__}
+    elif "tolerance" in names:
+        checks["tolerance"] = check_tolerance
     try:
         given = option.process_value(typer.Context(command), value)
         checks.get(option.name, lambda _: None)(given)
@@ -238,10 +243,8 @@ def value_fault(command: Any, option: Any, value: Any) -> str | None:
     return f"use {remedy}" if separator else message
 
 
-def _build_params(name: str, value: Any) -> None:
-    from sdfcli.params import BuildParams
-
-    BuildParams.of(**{name: value})
+def _keyword(made: Callable[..., object], name: str, value: Any) -> None:
+    made(**{name: value})
 
 
 def variable_faults(name: str, command: Any, given: dict[str, str]) -> Iterator[str]:

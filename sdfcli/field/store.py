@@ -251,8 +251,8 @@ def read(file: Any) -> Field:
     if found == SEQUENCE:
         frames = whole_number(file, "frames")
         raise InputError(
-            f"is a sequence of {frames:,} frame{'s' * (frames != 1)}; choose one with --frame N or --time T "
-            "(in Python: sdfcli.load_sequence)"
+            f"is a sequence of {frames:,} frame{'s' * (frames != 1)}; choose one with --frame N (in "
+            "Python: sdfcli.load_sequence)"
         )
     if found != FORMAT:
         raise InputError("not a field of sdfcli")

@@ -261,11 +261,11 @@ def test_export_of_all_frames(here: Path, moving: FieldSequence) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        ("query anim.h5 points.csv", 3, "choose one with --frame N or --time T"),
-        ("render anim.h5", 3, "choose one with --frame N or --time T"),
-        ("slice anim.h5", 3, "choose one with --frame N or --time T"),
-        ("extract anim.h5", 3, "choose one with --frame N or --time T"),
-        ("export anim.h5 a.npz", 3, "choose one with --frame N or --time T"),
+        ("query anim.h5 points.csv", 3, "choose one with --frame N"),
+        ("render anim.h5", 3, "choose one with --frame N"),
+        ("slice anim.h5", 3, "choose one with --frame N"),
+        ("extract anim.h5", 3, "choose one with --frame N"),
+        ("export anim.h5 a.npz", 3, "choose one with --frame N"),
         ("verify anim.h5 --mesh mesh.obj", 3, "choose one with --frame N"),
         *((f"{command} --frame 0", 3, "not a sequence; --frame") for command in (
             "info field.h5", "query field.h5 points.csv", "render field.h5", "slice field.h5", "extract field.h5",

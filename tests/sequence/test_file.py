@@ -86,7 +86,7 @@ def test_a_sequence_where_a_field_is_wanted(saved: Path) -> None:
     with pytest.raises(InputError) as caught:
         sdfcli.load(saved)
     assert str(caught.value) == (
-        f"{saved}: is a sequence of 4 frames; choose one with --frame N or --time T (in Python: sdfcli.load_sequence)"
+        f"{saved}: is a sequence of 4 frames; choose one with --frame N (in Python: sdfcli.load_sequence)"
     )
 
 
