@@ -92,7 +92,9 @@ def find_fields(named: Iterable[str], recursive: bool = False, *, meshes: bool =
     without matches alone, UsageError for a folder without fields. meshes: whether the command takes single meshes,
     too, which the error for a mesh folder then says.
     """
-    words = [word for name in _matching([*named]) for word in _matches(name)]
+    named = list(named)
+    matches = _matches(named)
+    words = [word for name in named for word in matches[name]]
     for word in words if meshes else ():
         if os.path.isdir(word) and not _first(word, ENDINGS) and (mesh := _first(word, FORMATS)):
             pattern = os.path.join(word, f"*{Path(mesh).suffix}")
@@ -110,30 +112,24 @@ def _found(named: Iterable[str], listed: Iterable[str], recursive: bool) -> tupl
     for name in named:
         if NUMBER.fullmatch(name) and not os.path.lexists(name):
             raise UsageError(f"{name}: no such file; an option's values are one word, as in --sigma 0.05,0.0158")
-    words = [word for name in _matching(named) for word in (listed if name == "-" else _matches(name))]
+    matches = _matches(named)
+    words = [word for name in named for word in (listed if name == "-" else matches[name])]
     found = [pair for word in words for pair in _files(word, recursive, FORMATS, "meshes")]
     if not found:
         raise UsageError("no names on standard input" if "-" in named else "no meshes given")
     return words, found
 
 
-def _matching(named: list[str]) -> list[str]:
-    """The names. Raises InputError if all are patterns that match nothing."""
-    if named and all(map(_is_pattern, named)) and not any(glob.glob(each, recursive=True) for each in named):
+def _matches(named: list[str]) -> dict[str, list[str]]:
+    """Each name's files and folders: a quoted pattern's sorted matches (`*`, `?`, `[...]`, `**` for folders); the name
+    itself if it has none, as in a shell. Raises InputError if all are patterns that match nothing."""
+    patterns = [each for each in named if glob.has_magic(each) and not is_remote(each) and not os.path.lexists(each)]
+    found = {each: sorted(glob.glob(each, recursive=True)) for each in patterns}
+    if named and len(patterns) == len(named) and not any(found.values()):
         raise InputError(
             f"{', '.join(named)}: no file matches {'this pattern' if len(named) == 1 else 'these patterns'}"
         )
-    return named
-
-
-def _is_pattern(named: str) -> bool:
-    return glob.has_magic(named) and not is_remote(named) and not os.path.lexists(named)
-
-
-def _matches(named: str) -> list[str]:
-    """A quoted pattern's sorted matches (`*`, `?`, `[...]`, `**` for folders); the name itself if it has none, as in a
-    shell."""
-    return (sorted(glob.glob(named, recursive=True)) if _is_pattern(named) else []) or [named]
+    return {each: found.get(each) or [each] for each in named}
 
 
 def _named(output: str, place: Path, endings: tuple[str, ...]) -> str:

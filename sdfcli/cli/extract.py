@@ -21,6 +21,7 @@ from sdfcli.cli.fields import (
     open_field,
     outputs_of,
     pattern_of,
+    say_file_notes,
     single,
 )
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress, say
@@ -183,8 +184,7 @@ class Extraction:
         with progress(str(file), self.quiet or self.json) as update:
             reports, diagonal = self._reports(file, targets, notes, update)
         if not self.quiet:
-            for note in notes.values():
-                say(f"note: {note if place is None else f'{file}: {note}'}")
+            say_file_notes(notes.values(), file, place)
         if self.json or self.quiet:
             return
         report, written = reports[-1], sum(each.bytes for each in reports)

@@ -6,14 +6,14 @@ import math
 import os
 import re
 import time as clock
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from sdfcli.cli.output import StandardOutputError, error_line, pace, print_error, print_json
+from sdfcli.cli.output import StandardOutputError, error_line, pace, print_error, print_json, say
 from sdfcli.errors import InputError, SdfError, UsageError, worst_code
 from sdfcli.params import NAME
 
@@ -160,6 +160,24 @@ def check_no_mesh(files: list[Path]) -> None:
 
     if len(files) == 1:
         check_no_mesh(files[0])
+
+
+def outputs_by_name(
+    named: list[str], files: list[Path], output: str | None, default: str, endings: Iterable[str]
+) -> list[Path]:
+    """`outputs_of` the name that `pattern_of` gives. Raises UsageError for another ending, InputError for a mesh."""
+    from sdfcli.runtime.files import check_ending
+
+    pattern = pattern_of(named, files, output, default)
+    check_ending(pattern, *endings)
+    check_no_mesh(files)
+    return outputs_of(files, pattern)
+
+
+def say_file_notes(notes: Iterable[str], file: Path, place: str | None) -> None:
+    """Prints a file's notes, with its name among several. place: as for `for_each`."""
+    for note in notes:
+        say(f"note: {note if place is None else f'{file}: {note}'}")
 
 
 def outputs_of(files: list[Path], pattern: Path) -> list[Path]:

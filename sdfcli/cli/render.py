@@ -15,15 +15,15 @@ from sdfcli.cli import options
 from sdfcli.cli.build_options import Scale, Units
 from sdfcli.cli.fields import (
     check_choice,
-    check_no_mesh,
     fields_of,
     for_each,
     open_field,
-    outputs_of,
+    outputs_by_name,
     pattern_of,
+    say_file_notes,
     single,
 )
-from sdfcli.cli.output import print_written, progress, say
+from sdfcli.cli.output import print_written, progress
 from sdfcli.cli.records import Count, Line
 from sdfcli.errors import UsageError
 from sdfcli.params import NAME
@@ -147,7 +147,6 @@ def render(
     from sdfcli.pictures.png import FORMATS, check_picture, write_picture
     from sdfcli.pictures.render import check_size, shot_of, view_axes
     from sdfcli.pictures.render import render as draw_opaque
-    from sdfcli.runtime.files import check_ending
 
     check_choice(frame, time, frames)
     files = fields_of(named)
@@ -187,17 +186,13 @@ def render(
             quiet,
         )
         if not quiet:
-            for note in found_notes:
-                say(f"note: {note}")
+            say_file_notes(found_notes, file, None)
         return
     if fps is not None:
         raise UsageError("--fps is for --frames")
     check_size(width, height)
     view_axes(view, up)
-    pattern = pattern_of(named, files, output, f"{NAME}.png")
-    check_ending(pattern, *FORMATS)
-    check_no_mesh(files)
-    targets = outputs_of(files, pattern)
+    targets = outputs_by_name(named, files, output, f"{NAME}.png", FORMATS)
     for each in targets:
         check_picture(each, force, *files, transparent=transparent)
 
@@ -219,8 +214,7 @@ def render(
         record = Rendered if mesh is None else RenderedMesh
         print_written(record, file, [target], told, rows, clock.perf_counter() - start, json, quiet, place)
         if not quiet:
-            for note in warnings:
-                say(f"note: {note if place is None else f'{file}: {note}'}")
+            say_file_notes(warnings, file, place)
 
     for_each(files, targets, write, json)
 

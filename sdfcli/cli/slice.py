@@ -12,11 +12,10 @@ from sdfcli.cli import options
 from sdfcli.cli.fields import (
     check_choice,
     check_no_frame,
-    check_no_mesh,
     fields_of,
     for_each,
     open_field,
-    outputs_of,
+    outputs_by_name,
     pattern_of,
     single,
 )
@@ -110,7 +109,6 @@ def slice_plane(
         sheet_columns,
         slice_image,
     )
-    from sdfcli.runtime.files import check_ending
 
     check_choice(frame, time, frames)
     files = fields_of(named)
@@ -139,10 +137,7 @@ def slice_plane(
     check_size(axis, size)
     if sheet is not None:
         sheet_columns(sheet, size)
-    pattern = pattern_of(named, files, output, f"{NAME}_{axis}.png")
-    check_ending(pattern, *FORMATS)
-    check_no_mesh(files)
-    targets = outputs_of(files, pattern)
+    targets = outputs_by_name(named, files, output, f"{NAME}_{axis}.png", FORMATS)
     for each in targets:
         check_picture(each, force, *files)
 

@@ -104,11 +104,6 @@ def no_surface(field: Field, level: float) -> InputError:
     return InputError(f"no surface at {level:g}: the field's values go from {low:g} to {high:g}{unsigned}")
 
 
-def none_between_nodes(cells: int, level: float) -> InputError:
-    """Error for a surface that lies between a grid's nodes."""
-    return InputError(f"no surface at {level:g} at the nodes of {cells:,} cells along an axis: use more --cells")
-
-
 def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.float64]:
     """Lower corners and edges (n, 4) of leaves crossed by the level, in the unit cube.
 
@@ -154,8 +149,9 @@ class FieldSource:
         return SourcePart(backend.from_host(self._brick[first:last]), "field", values, side)
 
     def nothing_there(self) -> InputError:
-        if self.field.distance.min() < self.level < self.field.distance.max():
-            return none_between_nodes(max(self.grid.cells), float(self.level))
+        if self.field.distance.min() < self.level < self.field.distance.max():  # between nodes
+            nodes = f"at the nodes of {max(self.grid.cells):,} cells along an axis"
+            return InputError(f"no surface at {self.level:g} {nodes}: use more --cells")
         return no_surface(self.field, float(self.level))
 
     def _side(self, backend: Backend, arrays: dict[str, Array], around: Array | None = None) -> Array:

@@ -36,13 +36,15 @@ LEAST = 1024
 
 @dataclass
 class Lane:
-    """From one device to another: particles in one step. room: their maximum count."""
+    """From one device to another: particles in one step. room: their maximum count. last: whether the source has sent
+    to all others before."""
 
     source: int
     target: int
     room: int
     parcel: Array
-    base: int = 0
+    base: int
+    last: bool
 
 
 class Slabs:
@@ -98,7 +100,8 @@ class Slabs:
         for (source, target), room in rooms.items():
             with backends[source].active():
                 parcel = backends[source].xp.zeros(1 + PARCEL * room, np.uint32)
-            self._lanes.append(Lane(source, target, room, parcel, base[target]))
+            last = target == max(to for other, to in rooms if other == source)
+            self._lanes.append(Lane(source, target, room, parcel, base[target], last))
             base[target] += room
 
     def advance(self, steps: int) -> None:
@@ -116,7 +119,7 @@ class Slabs:
     def _exchange(self, halo: int) -> None:
         for lane in self._lanes:
             backend, store = self.backends[lane.source], self._steppers[lane.source].store
-            theirs, last = self._layers[lane.target], lane is self._last_of(lane.source)
+            theirs = self._layers[lane.target]
             with backend.active():
                 backend.fill(lane.parcel[:1], 0)
                 backend.run(
@@ -128,7 +131,7 @@ class Slabs:
                     first=theirs.first,
                     last=theirs.last,
                     room=lane.room,
-                    drops=last,
+                    drops=lane.last,
                     position=store.position,
                     velocity=store.velocity,
                     number=store.number,
@@ -153,9 +156,6 @@ class Slabs:
                     kind=store.kind,
                     lacking=self._lacking[lane.target],
                 )
-
-    def _last_of(self, source: int) -> Lane:
-        return [lane for lane in self._lanes if lane.source == source][-1]
 
     def lacking(self) -> bool:
         """Whether particles had no place in some step; then the results are wrong. Synchronises."""
