@@ -162,7 +162,7 @@ def test_frames_in_different_units(folder: Path) -> None:
         "sdfcli: frame 1: in mm, the frame before in m; convert all, by --units",
     )
     assert not (folder / "s.h5").exists()
-    code, output = invoke(*words, "--units", "mm")
+    code, output = invoke(*words, "--units", "mm", "--force")  # the first frame may be stored already
     assert code == 0, output
 
 
