@@ -25,6 +25,7 @@ int lanes = 0;  // 0: none, 1: plain, 2: avx2, 3: avx512
         FlushDenormals mode;                             \
         for (u32 i = 0; i < a->n; i++) name##_at(*a, i); \
     }
+#define SDF_ENTRY_LARGE SDF_ENTRY_PLAIN
 #define SDF_ENTRY_CHUNKS SDF_ENTRY_PLAIN
 #define SDF_ENTRY_STEPS(name) \
     extern "C" void name(const name##_args* a, int threads) { name##_at(*a, (u32)threads); }

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import Array, Backend, Group
+from sdfcli.backend import Array, Backend, Group, any_backend
 from sdfcli.backend.rebuildable import Rebuildable
 from sdfcli.errors import InputError
 from sdfcli.field.leaf_tree import leaf_nodes
+from sdfcli.field.stored import StoredLeaves
 from sdfcli.mesh.mesh import Domain
 from sdfcli.octree.corners import leaf_corners
 
@@ -41,12 +43,23 @@ class DeviceField:
              leaf).
     """
 
-    def __init__(self, backend: Backend, host: Callable[[], HostArrays], arrays: LeafArrays | None = None) -> None:
-        """host: waits for a field's arrays on the host. arrays: the device's, if it has them already."""
+    def __init__(
+        self,
+        backend: Backend,
+        host: Callable[[], HostArrays],
+        arrays: LeafArrays | None = None,
+        stored: StoredLeaves | None = None,
+    ) -> None:
+        """host: waits for a field's arrays on the host. arrays: the device's, if it has them already. stored: the
+        leaves, in a file."""
         # No references to self in the functions: a cycle would free device memory late.
-        made = Rebuildable(lambda: _upload(backend, *host()), arrays)
-        self.arrays = made
-        self.sampler = Rebuildable(lambda: _make_sampler(backend, made.get()))
+        there = stored is not None and backend.name == any_backend().name
+        make = partial(stored.arrays, backend) if stored and there else lambda: _upload(backend, *host())
+        self.arrays = made = Rebuildable(make, arrays)
+        self._stored = stored
+        self.sampler = Rebuildable(
+            partial(stored.sampler, backend) if stored else lambda: _make_sampler(backend, made.get())
+        )
 
     def keep_sampler(self) -> None:
         """Creates the sampler and frees its source arrays, which are as large."""
@@ -62,7 +75,11 @@ class DeviceField:
         `home`, NumPy or the backend's module. Raises InputError for non-finite points."""
         given = home.ascontiguousarray(points)
         answers = {name: home.empty((len(given), *ANSWERS[name][0]), ANSWERS[name][1]) for name in wanted}
-        marks, field = backend.xp.zeros(1, np.uint32), self.sampler_group(backend, domain)
+        if self._stored and self.sampler.known is None and backend.xp is np:
+            sampler = self._stored.sampler_around(backend, given, domain)
+        else:
+            sampler = self.sampler.get()
+        marks, field = backend.xp.zeros(1, np.uint32), backend.group("Sampler", domain=domain.group(backend), **sampler)
         for first in range(0, len(given), CHUNK):
             here = slice(first, first + CHUNK)
             part, found = backend.from_host(given[here]), {name: answer[here] for name, answer in answers.items()}

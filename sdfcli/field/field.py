@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
@@ -15,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import Backend, any_backend, select_backend
+from sdfcli.backend import Array, Backend, any_backend, select_backend
 from sdfcli.errors import InputError, SdfError
 from sdfcli.field.device_arrays import DeviceArrays
 from sdfcli.field.device_field import DeviceField, Devices, HostArrays, LeafArrays
+from sdfcli.field.encoding import Encoded, content_sha256, encode_field
+from sdfcli.field.stored import StoredLeaves
 from sdfcli.mesh.arrays import unmasked
 from sdfcli.mesh.mesh import Domain
 from sdfcli.params import GRID_RESOLUTION
@@ -70,7 +71,8 @@ class Field:
     step: float | None = None
     parts: int = 1
     leaf_cause: npt.NDArray[np.uint8] | None = field(default_factory=NoneType)
-    _steps: npt.NDArray[np.int32] | None = field(default_factory=NoneType, init=False, compare=False)
+    _leaf_corner: npt.NDArray[np.uint32] | None = field(default_factory=NoneType, init=False, compare=False)
+    _stored: StoredLeaves | None = field(default=None, init=False, compare=False)
 
     def __post_init__(self) -> None:
         self._defer(**{name: value for name, value in self.__dict__.items() if isinstance(value, Deferred)})
@@ -101,16 +103,32 @@ class Field:
 
     @cached_property
     def content_sha256(self) -> str:
-        """Hexadecimal SHA-256 of domain, leaves, corners and distances; equal fields have equal hashes."""
-        digest = hashlib.sha256(np.array([*self.domain.origin, self.domain.length], "<f8").tobytes())
-        for array, dtype in (
-            (self.leaf_key, "<u8"),
-            (self.leaf_level, "u1"),
-            (self.corner_key, "<u8"),
-            (self.distance, "<f4"),
-        ):
-            digest.update(np.ascontiguousarray(array, dtype).data)
-        return digest.hexdigest()
+        """Hexadecimal SHA-256 of domain, leaves and distances; equal fields have equal hashes. For a field from a file
+        of an earlier version, it is the file's, which was computed in another way."""
+        return self._content_sha256
+
+    @property
+    def _content_sha256(self) -> str:
+        """The same as in a file of today's version."""
+        found = self._encoded
+        return content_sha256(self.domain, found.attributes, found.blocks.table, found.sums)
+
+    @cached_property
+    def _encoded(self) -> Encoded:
+        found = encode_field(self)
+        self.__dict__["_leaf_corner"] = None  # as large as all else, and not needed again
+        self.__dict__.get("_deferred", {}).pop("_leaf_corner", None)
+        return found
+
+    @property
+    def leaves(self) -> int:
+        """Number of leaves."""
+        return len(self._stored.level.entries) if self._stored else len(self.leaf_level)
+
+    @property
+    def corners(self) -> int:
+        """Number of leaf corners."""
+        return self._stored.corners if self._stored else len(self.corner_key)
 
     @property
     def bounds(self) -> npt.NDArray[np.float64]:
@@ -161,7 +179,17 @@ class Field:
         def on_host() -> HostArrays:
             return key.get(), level.get(), corner.get(), distance.get()
 
-        self._devices.fields[backend.name] = DeviceField(backend, on_host, arrays)
+        self._devices.fields[backend.name] = DeviceField(backend, on_host, arrays, self._stored)
+
+    def _leaf_values(self, backend: Backend) -> tuple[Array | None, Array]:
+        """The leaves' corners (n, 8) uint32 among values (m,) float32; or None, and their values (n, 8); on the host's
+        device."""
+        if self._stored:
+            return None, self._stored.sampler(backend)["leaf_value"]
+        if self._leaf_corner is not None:
+            return backend.from_host(self._leaf_corner), backend.from_host(self.distance, np.float32)
+        arrays = self._arrays_on(backend)
+        return arrays["leaf_corner"], arrays["value"]
 
     @contextmanager
     def _at(self, backend: Backend) -> Iterator[None]:
@@ -293,7 +321,7 @@ class Field:
         return save(self, Path(path), force)
 
     def __repr__(self) -> str:
-        return f"<Field: {len(self.leaf_key):,} leaves, domain edge {self.domain.length:.4g}>"
+        return f"<Field: {self.leaves:,} leaves, domain edge {self.domain.length:.4g}>"
 
     def _repr_png_(self) -> bytes | None:
         """A slice through the surface's middle, shown by notebooks; None if it cannot be drawn."""

@@ -10,7 +10,7 @@ from sdfcli.mesh.mesh import Domain
 from sdfcli.octree.grown import Grown
 from sdfcli.runtime.schedule import Deferred, Schedule
 
-KEPT = ["leaf_key", "leaf_level", "distance"]
+KEPT = ["leaf_key", "leaf_level", "leaf_corner", "distance"]
 """Arrays that stay on the device: downloaded last, after the others' memory is freed."""
 
 
@@ -23,17 +23,15 @@ def field_of(
     concurrent: download while later work runs; the arrays then take device memory longer.
     """
     arrays = grown.arrays
-    leaf_corner = arrays.pop("leaf_corner")
     if not keep_nearest:
         del arrays["nearest"]
     names = sorted(arrays, key=KEPT.count)
     copies, arrived = Schedule.to_host(backend, {name: arrays[name] for name in names}, concurrent)
     on_host: dict[str, Any] = {**copies}
-    steps = on_host.pop("steps", None)
+    leaf_corner = on_host.pop("leaf_corner")
     field = Field(domain, **on_host, step=grown.step, parts=grown.parts)
-    if steps is not None:
-        field._defer(_steps=steps)
-    kept = {name: arrays.pop(name) for name in ("leaf_key", "leaf_level")}
-    field._keep_on(backend, {**kept, "leaf_corner": leaf_corner, "value": arrays.pop("distance")})
+    field._defer(_leaf_corner=leaf_corner)
+    kept = {name: arrays.pop(name) for name in ("leaf_key", "leaf_level", "leaf_corner")}
+    field._keep_on(backend, {**kept, "value": arrays.pop("distance")})
     arrays.clear()
     return field, arrived

@@ -4,7 +4,12 @@ opened."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import os
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -16,8 +21,6 @@ from sdfcli.field.chunks import DEFLATE, FLETCHER32, INFLATE, SHUFFLE, unpacked
 from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.threads import executor
 
-AT_A_TIME = 64
-"""Chunks read before they are unpacked together."""
 MOST_PACKED = 1100
 """Maximum packing ratio (deflate: 1032 to 1): a dataset claiming more is not allocated."""
 
@@ -94,6 +97,11 @@ def write_chunks(group: Any, name: str, length: int, dtype: Any, chunk: int, chu
         dataset.id.write_direct_chunk((number * chunk,), content)
 
 
+def damaged(what: str, checksum: str) -> InputError:
+    """The error for a checksum mismatch."""
+    return InputError(f"not an intact field: {checksum} does not match its {what}; the file was damaged or changed")
+
+
 def has(file: Any, name: str) -> bool:
     """Whether a group has an entry called `name`, without opening it."""
     return bool(file.id.links.exists(name.encode()))
@@ -125,6 +133,11 @@ def read_list(file: Any, name: str, *dtypes: type) -> npt.NDArray[Any]:
 
     Raises InputError for anything else, and for data outside the file; OutOfMemoryError if it does not fit.
     """
+    return open_list(file, name, *dtypes).all()
+
+
+def open_list(file: Any, name: str, *dtypes: type) -> StoredList:
+    """The same, without its entries. Raises as `read_list` for all that is known without them."""
     import h5py
 
     wanted = f"{name} must be a list of {' or '.join(np.dtype(dtype).name for dtype in dtypes)}"
@@ -144,19 +157,105 @@ def read_list(file: Any, name: str, *dtypes: type) -> npt.NDArray[Any]:
     if len(dataset) * dataset.dtype.itemsize > MOST_PACKED * dataset.id.get_storage_size():
         raise InputError(f"{name} claims more entries than the file holds")
     filters = _filters(dataset, name)
-    if len(dataset) * dataset.dtype.itemsize > any_backend().memory_free():
-        raise OutOfMemoryError(f"{name} does not fit into memory")
     if dataset.chunks is None:
         if dataset.id.get_storage_size() != len(dataset) * dataset.dtype.itemsize:
             raise InputError(f"{name} has another size than it claims")
-        return np.ascontiguousarray(dataset[()])
+        return StoredList(name, np.ascontiguousarray(dataset[()]))
     if dataset.chunks[0] > len(dataset):
         raise InputError(f"{name} has chunks that are longer than itself")
-    _check_chunks(dataset, name)
-    try:
-        return _unpacked(dataset, filters)
-    except (ValueError, OSError, KeyError, RuntimeError) as error:
-        raise InputError(f"{name} has a chunk that cannot be unpacked") from error
+    return StoredList(
+        name, None, len(dataset), dataset.dtype, dataset.chunks[0], filters, _chunks(dataset, name), Bytes(file)
+    )
+
+
+READ_ONLY: int = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+class Bytes:
+    """The bytes of an open HDF5 file, also after it has been closed. Safe to use from several threads."""
+
+    def __init__(self, file: Any) -> None:
+        handle = file.file.id
+        if file.file.driver == "core":
+            self._read = partial(_piece, handle.get_file_image())
+        else:
+            # Opened anew, as HDF5's own descriptor holds a lock. Kept open, as another file may get the name.
+            number = os.open(
+                file.file.filename, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+            )
+            weakref.finalize(self, os.close, number)
+            if os.name == "posix" and not os.path.sameopenfile(number, handle.get_vfd_handle()):
+                raise InputError("was replaced while it was read")
+            self._read = partial(os.pread, number) if hasattr(os, "pread") else partial(_read_locked, Lock(), number)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """`size` bytes from `offset` on, or fewer at the file's end."""
+        return self._read(size, offset)
+
+
+def _piece(image: bytes, size: int, offset: int) -> bytes:
+    return image[offset : offset + size]
+
+
+def _read_locked(lock: Lock, number: int, size: int, offset: int) -> bytes:
+    """os.pread, which Windows lacks."""
+    with lock:
+        os.lseek(number, offset, os.SEEK_SET)
+        return os.read(number, size)
+
+
+@dataclass
+class StoredList:
+    """A dataset (length,) in a file: its entries, or where its packed chunks of `chunk` entries lie.
+
+    places  (c, 2) int64: the chunks' offsets and sizes in the file's bytes.
+    """
+
+    name: str
+    entries: npt.NDArray[Any] | None
+    length: int = 0
+    dtype: Any = None
+    chunk: int = 0
+    filters: Sequence[int] = ()
+    places: Any = None
+    bytes: Bytes | None = None
+
+    def __post_init__(self) -> None:
+        if self.entries is not None:
+            self.length, self.dtype, self.chunk = len(self.entries), self.entries.dtype, len(self.entries)
+
+    def all(self) -> npt.NDArray[Any]:
+        """The entries. Raises InputError for a damaged chunk; OutOfMemoryError if they do not fit."""
+        if self.entries is not None:
+            return self.entries
+        if self.length * self.dtype.itemsize > any_backend().memory_free():
+            raise OutOfMemoryError(f"{self.name} does not fit into memory")
+        entries = np.empty(self.length, self.dtype)
+        count = len(self.places)
+        with executor(available_threads() if count > 1 else 1) as helpers:
+            for _ in helpers.map(partial(self._place, entries), range(count)):
+                pass
+        return entries
+
+    def read_into(self, entries: npt.NDArray[Any], here: slice) -> None:
+        """Places some entries among all: exactly those of chunks that the file has. Raises InputError for a damaged
+        chunk."""
+        if self.entries is not None:
+            entries[here] = self.entries[here]
+        else:
+            self._place(entries, here.start // self.chunk)
+
+    def _place(self, entries: npt.NDArray[Any], number: int) -> None:
+        """Unpacks a chunk to its place."""
+        part = entries[number * self.chunk : (number + 1) * self.chunk]
+        offset, size = self.places[number].tolist()
+        itemsize = self.dtype.itemsize
+        try:
+            data = self.bytes.read(offset, size)  # type: ignore[union-attr]
+            rows = unpacked(data, self.filters, itemsize, self.chunk * itemsize)
+        except (ValueError, OSError) as error:
+            raise InputError(f"{self.name} has a chunk that cannot be unpacked") from error
+        part.view(np.uint8).reshape(-1, itemsize)[:] = rows[: len(part)]
 
 
 def _filters(dataset: Any, name: str) -> list[int]:
@@ -173,36 +272,21 @@ def _filters(dataset: Any, name: str) -> list[int]:
     return codes
 
 
-def _check_chunks(dataset: Any, name: str) -> None:
-    """Raises InputError if chunks lie outside the file, skip a filter, or take more bytes than the file has."""
-    end, wrong, sizes = dataset.file.id.get_filesize(), [], []
+def _chunks(dataset: Any, name: str) -> npt.NDArray[np.int64]:
+    """Offsets and sizes (c, 2) of a dataset's chunks in the file. Raises InputError if one is missing, lies outside the
+    file, or skips a filter, or if they take more bytes than the file has."""
+    end, length = dataset.file.id.get_filesize(), dataset.chunks[0]
+    places = np.zeros((-(-len(dataset) // length), 2), np.int64)
+    wrong: list[Any] = []
 
     def look(chunk: Any) -> None:
-        sizes.append(chunk.size)
-        if chunk.filter_mask or chunk.byte_offset is None or chunk.byte_offset + chunk.size > end:
+        number, rest = divmod(chunk.chunk_offset[0], length)
+        if rest or chunk.filter_mask or chunk.byte_offset is None or chunk.byte_offset + chunk.size > end:
             wrong.append(chunk)
+        else:
+            places[number] = chunk.byte_offset, chunk.size
 
     dataset.id.chunk_iter(look)
-    if wrong or sum(sizes) > end:
+    if wrong or not places[:, 1].all() or places[:, 1].sum() > end:
         raise InputError(f"{name} has a chunk that cannot be unpacked")
-
-
-def _unpacked(dataset: Any, filters: list[int]) -> npt.NDArray[Any]:
-    """A dataset's entries, unpacked from its chunks. Raises ValueError or h5py's exceptions for a wrong or missing
-    chunk."""
-    (length,), itemsize = dataset.chunks, dataset.dtype.itemsize
-    entries = np.empty((len(dataset), itemsize), np.uint8)
-
-    def place(first: int, data: bytes) -> None:
-        part = entries[first : first + length]
-        part[:] = unpacked(data, filters, itemsize, length * itemsize)[: len(part)]
-
-    firsts = range(0, len(dataset), length)
-    with executor(available_threads() if len(firsts) > 1 else 1) as helpers:
-        for start in range(0, len(firsts), AT_A_TIME):
-            some = firsts[start : start + AT_A_TIME]
-            contents = [dataset.id.read_direct_chunk((first,))[1] for first in some]
-            for _ in helpers.map(place, some, contents):
-                pass
-    found: npt.NDArray[Any] = entries.reshape(-1).view(dataset.dtype)
-    return found
+    return places

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +20,17 @@ import numpy.typing as npt
 from sdfcli import __version__
 from sdfcli.backend import any_backend
 from sdfcli.errors import InputError, OutOfMemoryError, SdfError
+from sdfcli.field.blocks import Blocks, cell_size, signed
 from sdfcli.field.chunks import packed
+from sdfcli.field.encoding import content_sha256
 from sdfcli.field.field import Field
 from sdfcli.field.hdf5 import (
+    StoredList,
     attribute,
     attributes_sha256,
+    damaged,
     has,
+    open_list,
     read_list,
     real_number,
     text,
@@ -33,32 +39,37 @@ from sdfcli.field.hdf5 import (
     write_chunks,
 )
 from sdfcli.field.schema import check_info
+from sdfcli.field.stored import CHUNK, CheckedList, StoredLeaves
 from sdfcli.mesh.mesh import Domain
 from sdfcli.octree.causes import is_known
 from sdfcli.octree.corners import corner_keys
-from sdfcli.octree.quantise import quantise, restore
+from sdfcli.octree.quantise import restore
 from sdfcli.params import ENDINGS, LENGTHS, MAX_DEPTH, MOST_AWAY
 from sdfcli.runtime.files import check_ending, existing_file, written_whole
 from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.libraries import import_h5py
 from sdfcli.runtime.memory import unreadable
+from sdfcli.runtime.schedule import Deferred
 from sdfcli.runtime.threads import executor
 from sdfcli.spatial.morton import LATTICE_BITS
 
-FORMAT, FORMAT_VERSION = "sdfcli-adf", 3
+FORMAT, FORMAT_VERSION = "sdfcli-adf", 4
 SEQUENCE = "sdfcli-adf-sequence"
 """Format name for files with one field per frame (see sdfcli/sequence)."""
 ATTRIBUTES_SUM = "attributes_sha256"
-CHUNK = 1 << 16
+AT_ONCE = 1 << 20
+"""Leaves up to which a file is read and checked whole when it is opened."""
 MOST_LEAVES = 1 << 31
 LEAF_BYTES = 150
 """Working memory per leaf, in bytes."""
 RESIDUALS = (np.uint8, np.uint16, np.uint32)
 FAULTS = SdfError, OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError
 """Exceptions from reading a file that is damaged, hostile, or too large for memory."""
+UNPACKED = "block", "chunk_sha256"
+"""Lists that are small, or random."""
 OPTIONAL: dict[str, type] = {"nearest": np.uint32, "leaf_cause": np.uint8}
 """Optional arrays with their dtypes; each has a separate checksum."""
-PARTS, MOST_STEPS = (2, 4, 8, 16, 32, 64, 128), 2**31 - 2**8
+PARTS = (2, 4, 8, 16, 32, 64, 128)
 
 
 def save(field: Field, path: Path, force: bool = False) -> Path:
@@ -80,7 +91,7 @@ def _image(field: Field) -> bytes:
 
 
 class PackedList(NamedTuple):
-    """A dataset (length,) in HDF5's storage form: packed chunks of CHUNK entries."""
+    """A dataset (length,) in HDF5's storage form: packed chunks of CHUNK entries; one of UNPACKED as it is."""
 
     length: int
     dtype: np.dtype[Any]
@@ -98,7 +109,10 @@ class PackedField:
         """Writes the field into an open HDF5 file's root or an empty group."""
         write_summed(group, self.attributes)
         for name, (length, dtype, chunks) in self.lists.items():
-            write_chunks(group, name, length, dtype, CHUNK, chunks)
+            if name in UNPACKED:
+                group.create_dataset(name, data=np.frombuffer(b"".join(chunks), dtype))
+            else:
+                write_chunks(group, name, length, dtype, CHUNK, chunks)
 
     def image(self) -> bytes:
         """The field's file content, built in memory: on a full disk HDF5 may abort the process."""
@@ -132,11 +146,9 @@ def pack(field: Field, helpers: Executor, quick: bool = False) -> PackedField:
 
     quick: see `packed`; a quarter of the time, for one to four percent more bytes.
     """
-    residuals = _residuals(field)
-    arrays = {"leaf_level": np.ascontiguousarray(field.leaf_level, np.uint8)}
-    arrays |= residuals or {"distance": np.ascontiguousarray(field.distance, np.float32)}
+    encoded = field._encoded
     optional = {name: array for name in OPTIONAL if (array := getattr(field, name)) is not None}
-    arrays |= {name: np.ascontiguousarray(array, OPTIONAL[name]) for name, array in optional.items()}
+    optional = {name: np.ascontiguousarray(array, OPTIONAL[name]) for name, array in optional.items()}
 
     def packed_list(name: str, array: npt.NDArray[Any]) -> PackedList:
         noisy, length = name == "residual", min(CHUNK, len(array))
@@ -144,13 +156,12 @@ def pack(field: Field, helpers: Executor, quick: bool = False) -> PackedField:
         chunks = helpers.map(lambda first: packed(array[first : first + length], length, noisy, quick), firsts)
         return PackedList(len(array), array.dtype, chunks)
 
-    lists = {name: packed_list(name, array) for name, array in arrays.items()}  # while the field is hashed
-    attributes = attributes_of(field)
-    if residuals is not None and field.step is not None:
-        attributes["distance_step"] = field.parts * field.step
-    if "residual_part" in arrays:
-        attributes["distance_parts"] = field.parts
-    attributes |= {f"{name}_sha256": np.bytes_(_sha256(arrays[name])) for name in optional}
+    lists = {name: packed_list(name, array) for name, array in {**encoded.lists, **optional}.items()}
+    unpacked: dict[str, npt.NDArray[Any]] = {"block": encoded.blocks.table, "chunk_sha256": encoded.sums}
+    for name, table in unpacked.items():
+        lists[name] = PackedList(table.size, table.dtype, [np.ascontiguousarray(table).tobytes()])
+    attributes = attributes_of(field) | encoded.attributes
+    attributes |= {f"{name}_sha256": np.bytes_(_sha256(array)) for name, array in optional.items()}
     return PackedField(attributes, lists)
 
 
@@ -166,37 +177,10 @@ def attributes_of(field: Field) -> dict[str, Any]:
         "lattice_bits": LATTICE_BITS,
         "units": np.bytes_("those of the mesh"),
         "sign_convention": np.bytes_("negative inside"),
-        "content_sha256": np.bytes_(field.content_sha256),
+        "corners": field.corners,
+        "content_sha256": np.bytes_(field._content_sha256),
         "info": np.bytes_(json.dumps(field.info, sort_keys=True)),
     }
-
-
-def _residuals(field: Field) -> dict[str, npt.NDArray[Any]] | None:
-    """Datasets for quantised distances: residuals in steps, coded as unsigned numbers (0 -1 1 -2 ...), and in parts of
-    steps, if any. None if they do not restore the distances exactly."""
-    if field.step is None:
-        return None
-    steps = field._steps
-    if steps is None:
-        backend = field._home
-        corner_key, distance = backend.from_host(field.corner_key), backend.from_host(field.distance)
-        found, steps = (backend.to_host(array) for array in quantise(backend, corner_key, distance, field.step))
-        if found.tobytes() != np.ascontiguousarray(field.distance, np.float32).tobytes():
-            return None
-    if field.parts == 1:
-        return {"residual": _unsigned(steps)}
-    whole = (steps + np.int32(field.parts // 2)) // np.int32(field.parts)
-    return {"residual": _unsigned(whole), "residual_part": _unsigned(steps - whole * np.int32(field.parts))}
-
-
-def _unsigned(steps: npt.NDArray[np.int32]) -> npt.NDArray[Any]:
-    unsigned = (steps.view(np.uint32) << np.uint32(1)) ^ (steps >> 31).view(np.uint32)
-    return unsigned.astype(np.min_scalar_type(unsigned.max()))
-
-
-def _signed(unsigned: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    wide = unsigned.astype(np.uint32)
-    return np.asarray((wide >> np.uint32(1)).view(np.int32) ^ -(wide & np.uint32(1)).view(np.int32))
 
 
 def is_field(path: Path) -> bool:
@@ -262,14 +246,82 @@ def read(file: Any) -> Field:
     summed = version >= 3 or ATTRIBUTES_SUM in file.attrs
     if summed:
         check_attributes(file)
+    if version >= 4:
+        return _read_blocks(file)
     field = _field(file, version)
-    if field.content_sha256 != text(file, "content_sha256"):
+    if _content_sha256_3(field) != text(file, "content_sha256"):
         raise damaged("content", "content_sha256")
+    field.__dict__["content_sha256"] = text(file, "content_sha256")
     if summed:
         for name in OPTIONAL:
             _check_sum(file, name, getattr(field, name))
     field._arrays_on(field._home)  # raises InputError if a leaf's corner is missing
     return field
+
+
+def _read_blocks(file: Any) -> Field:
+    """The field in a file whose leaves are in blocks. Large ones are read when they are needed."""
+    domain, info = _head(file)
+    level = open_list(file, "leaf_level", np.uint8)
+    coded = has(file, "residual")
+    values = [open_list(file, "residual", *RESIDUALS) if coded else open_list(file, "distance", np.float32)]
+    attributes: dict[str, Any] = {}
+    if coded:
+        attributes["distance_step"] = real_number(file, "distance_step")
+    if coded and has(file, "residual_part"):
+        values.append(open_list(file, "residual_part", np.uint8))
+        attributes["distance_parts"] = whole_number(file, "distance_parts")
+    step, parts = attributes.get("distance_step"), attributes.get("distance_parts", 1)
+    if not (step is None or step > 0) or parts not in (1, *PARTS) or len({each.length for each in values}) != 1:
+        raise InputError(f"distance_step must be a positive number, and distance_parts one of {PARTS}")
+    if level.length >= MOST_LEAVES:
+        raise InputError(f"more leaves than {MOST_LEAVES - 1:,}")
+    table, sums = read_list(file, "block", np.uint32), read_list(file, "chunk_sha256", np.uint8)
+    counts = [-(-each.length // CHUNK) for each in (level, *values)]
+    if len(sums) != 32 * sum(counts):
+        raise InputError("chunk_sha256 has an impossible size")
+    blocks = Blocks.checked(table, level.length, values[0].length)
+    sums = sums.reshape(-1, 32)
+    if content_sha256(domain, attributes, table, sums) != text(file, "content_sha256"):
+        raise damaged("checksums", "content_sha256")
+    own = np.split(sums, np.cumsum(counts)[:-1])
+    levels, *lists = (CheckedList(each, part) for each, part in zip((level, *values), own, strict=True))
+    corners = whole_number(file, "corners")
+    leaves = StoredLeaves(blocks, corners, levels, lists, step and step / parts, parts)
+    given = {"leaf_level": Deferred(leaves.levels)}
+    for name, of in {"leaf_key": "leaf_key", "corner_key": "corner_key", "distance": "value"}.items():
+        given[name] = Deferred(partial(leaves.array, of))
+    given |= _optional(file, {"nearest": corners, "leaf_cause": level.length})
+    field = Field(domain, **cast("dict[str, Any]", given), info=info, step=step and step / parts, parts=parts)
+    field.__dict__.update(content_sha256=text(file, "content_sha256"), _stored=leaves)
+    if level.length <= AT_ONCE:
+        leaves.sampler(any_backend())
+        for name in OPTIONAL:
+            getattr(field, name)
+    return field
+
+
+def _optional(file: Any, lengths: dict[str, int]) -> dict[str, Deferred[npt.NDArray[Any]]]:
+    """The optional arrays in a file, read and checked on first use."""
+    found = {}
+    for name, length in lengths.items():
+        if has(file, name) != (f"{name}_sha256" in file.attrs):
+            raise damaged("datasets", f"{name}_sha256")
+        if has(file, name):
+            given, checksum = open_list(file, name, OPTIONAL[name]), text(file, f"{name}_sha256")
+            if given.length != length:
+                raise InputError("datasets of one kind differ in length")
+            found[name] = Deferred(partial(_checked, given, checksum))
+    return found
+
+
+def _checked(given: StoredList, checksum: str) -> npt.NDArray[Any]:
+    array = given.all()
+    if _sha256(array) != checksum:
+        raise damaged(given.name, f"{given.name}_sha256")
+    if given.name == "leaf_cause" and not is_known(array):
+        raise InputError("a leaf has an unknown cause")
+    return array
 
 
 def check_attributes(file: Any) -> None:
@@ -288,12 +340,9 @@ def _check_sum(file: Any, name: str, array: npt.NDArray[Any] | None) -> None:
 
 
 def _field(file: Any, version: int) -> Field:
-    """Reads a file's field without its checksums, which a hostile file gets right: every value is checked."""
-    if whole_number(file, "lattice_bits") != LATTICE_BITS:
-        raise InputError(f"lattice_bits must be {LATTICE_BITS}")
-    domain = read_domain(file)
-    info = json.loads(text(file, "info"))
-    check_info(info)
+    """Reads the field of a file of versions 1 to 3 without its checksums, which a hostile file gets right: every value
+    is checked."""
+    domain, info = _head(file)
     level = read_list(file, "leaf_level", np.uint8)
     if level.max() > MAX_DEPTH:
         raise InputError(f"a leaf is deeper than {MAX_DEPTH} levels")
@@ -313,6 +362,16 @@ def _field(file: Any, version: int) -> Field:
     return Field(domain, leaf_level=level, **arrays, info=info)
 
 
+def _head(file: Any) -> tuple[Domain, dict[str, Any]]:
+    """A field's domain and `info`."""
+    if whole_number(file, "lattice_bits") != LATTICE_BITS:
+        raise InputError(f"lattice_bits must be {LATTICE_BITS}")
+    domain = read_domain(file)
+    info = json.loads(text(file, "info"))
+    check_info(info)
+    return domain, info
+
+
 def read_domain(file: Any) -> Domain:
     """The domain from a group's attributes. Raises InputError for an impossible domain."""
     origin, length = attribute(file, "domain_origin"), real_number(file, "domain_length")
@@ -325,9 +384,17 @@ def read_domain(file: Any) -> Domain:
     return Domain(origin.astype(np.float64), length)
 
 
-def damaged(what: str, checksum: str) -> InputError:
-    """The error for a checksum mismatch."""
-    return InputError(f"not an intact field: {checksum} does not match its {what}; the file was damaged or changed")
+def _content_sha256_3(field: Field) -> str:
+    """A field's content_sha256 in files of versions 1 to 3."""
+    digest = hashlib.sha256(np.array([*field.domain.origin, field.domain.length], "<f8").tobytes())
+    for array, dtype in (
+        (field.leaf_key, "<u8"),
+        (field.leaf_level, "u1"),
+        (field.corner_key, "<u8"),
+        (field.distance, "<f4"),
+    ):
+        digest.update(np.ascontiguousarray(array, dtype).data)
+    return digest.hexdigest()
 
 
 def _sha256(array: npt.NDArray[Any]) -> str:
@@ -369,35 +436,30 @@ def _read_arrays(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
     step = real_number(file, "distance_step")
     if not step > 0:
         raise InputError("distance_step must be a positive number")
-    steps, parts = _signed(stored), 1
+    steps, parts = signed(stored), 1
     if has(file, "residual_part"):
         part, parts = read_list(file, "residual_part", np.uint8), whole_number(file, "distance_parts")
         if len(part) != len(stored) or parts not in PARTS:
             raise InputError(f"residual_part must be as long as residual, and distance_parts one of {PARTS}")
-        if max(int(steps.max()), -int(steps.min())) >= MOST_STEPS // parts:
-            raise InputError("residual has an impossible number of steps")
-        steps = steps * np.int32(parts) + _signed(part)
+        steps = steps * parts + signed(part)
+    if max(int(steps.max()), -int(steps.min())) >= 2**31:
+        raise InputError("residual has an impossible number of steps")
+    steps = steps.astype(np.int32)
     distance = restore(backend, corner_key, backend.from_host(steps), step / parts)
     return {**arrays, "distance": backend.to_host(distance), "step": step / parts, "parts": parts}
 
 
 def _leaf_keys(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """Morton codes (n,), from the levels of leaves that fill the domain in Morton order."""
-    size = _size(level)
     key = np.zeros(len(level), np.uint64)
-    np.cumsum(size[:-1], out=key[1:])
+    np.cumsum(cell_size(level[:-1]), out=key[1:])
     _check_leaves(key, level)
     return key
 
 
-def _size(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Leaf volumes (n,) uint64, in lattice cells."""
-    return np.uint64(1) << (np.uint64(3) * (np.uint64(LATTICE_BITS) - level))
-
-
 def _check_leaves(key: npt.NDArray[np.uint64], level: npt.NDArray[np.uint8]) -> None:
     """Raises InputError unless the leaves are octree cells filling the domain, in Morton order."""
-    size = _size(level)
+    size = cell_size(level)
     whole = np.uint64(1) << np.uint64(3 * LATTICE_BITS)
     end = np.append(key[1:], whole)
     if key[0] != 0 or np.any(key >= whole) or np.any(key % size) or np.any(end <= key) or np.any(end - key != size):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from sdfcli.backend import ALL_THREADS, Array
-from sdfcli.octree.corners import corner_order
 from sdfcli.octree.levels import Octree
 from sdfcli.octree.refine import Criteria
 from sdfcli.octree.rounding import fine_points, rounded
@@ -37,7 +36,7 @@ def assemble(
     leaves, used = _leaves(octree, rank, why)
     corner, key = in_order(octree, backend.compact(used), octree.depth)
     del used
-    value, steps = (octree.values.value, None) if step is None else rounded(octree, step / parts, parts, fine)
+    value = octree.values.value if step is None else rounded(octree, step / parts, parts, fine)
     del fine
     octree.values.drop("value", "hanging")
     arrays = {
@@ -46,9 +45,7 @@ def assemble(
         "distance": backend.taken(value, corner),
         "nearest": backend.taken(order.triangle_id, backend.taken(points.slot, corner)),
     }
-    if steps is not None:
-        arrays["steps"] = backend.taken(steps, backend.taken(corner, corner_order(backend, key)[0]))
-    del value, steps
+    del value
     points.drop("slot")
     backend.release_cached()
     place = backend.placed(corner, points.count)

@@ -60,9 +60,8 @@ class Limits:
 class Grown:
     """An octree with signed distances, on the device that built it.
 
-    arrays         leaf_key, leaf_level, corner_key, distance, nearest as in Field; leaf_corner (n, 8) uint32; if step
-                   is not None, steps (m,) int32: residuals from `octree.quantise.quantise`; with Limits.why, leaf_cause
-                   (n,) uint8: see causes.py.
+    arrays         leaf_key, leaf_level, corner_key, distance, nearest as in Field; leaf_corner (n, 8) uint32; with
+                   Limits.why, leaf_cause (n,) uint8: see causes.py.
     step, parts    as in Field.
     queries        exact distances measured.
     working_bytes  the octree's peak bytes, without the trees over the triangles.

@@ -26,31 +26,8 @@ def step_for(tolerance: float, length: float) -> float | None:
     return step if step >= LEAST_NORMAL else None
 
 
-def quantise(
-    backend: Backend, corner_key: Array, distance: Array, step: float, hanging: Array | None = None
-) -> tuple[Array, Array]:
-    """Quantised distances (m,) float32, and their residuals (m,) int32 in steps, sorted by level.
-
-    hanging: (m,) uint8, 1: the corner takes the mean of the corners around it. Others keep their sign and change by at
-    most half a step, or by less than one step where rounding would change the sign.
-    """
-    xp = backend.xp
-    result, residual = distance.copy(), xp.empty(len(corner_key), np.int32)
-    if hanging is None:
-        hanging = xp.zeros(len(corner_key), np.uint8)
-    for first, level, corner in by_level(backend, corner_key):
-        backend.run(
-            "sdf_corner_quantise",
-            len(corner),
-            own=corner_level_group(backend, corner_key, level, corner, step, result),
-            hanging=hanging,
-            residual=residual[first:],
-        )
-    return result, residual
-
-
 def restore(backend: Backend, corner_key: Array, residual: Array, step: float) -> Array:
-    """Distances (m,) float32 from the residuals (m,) int32 of `quantise`."""
+    """Distances (m,) float32 from residuals (m,) int32 in steps, sorted by level."""
     distance = backend.xp.empty(len(corner_key), np.float32)
     for first, level, corner in by_level(backend, corner_key):
         backend.run(

@@ -36,13 +36,12 @@ def fine_points(octree: Octree, criteria: Criteria, step: float) -> tuple[Array 
     return fine, parts
 
 
-def rounded(octree: Octree, step: float, parts: int, fine: Array | None) -> tuple[Array, Array]:
-    """The points' quantised values (m,) float32, and their residuals (m,) int32 from predictions by coarser points.
-    fine: step halvings by point; parts: residuals are in units of step / parts."""
+def rounded(octree: Octree, step: float, parts: int, fine: Array | None) -> Array:
+    """The points' values (m,) float32, rounded to whole numbers of steps from predictions by coarser points. fine: step
+    halvings by point; parts: steps without halvings, in units of `step`."""
     backend, xp, value, hanging = octree.backend, octree.backend.xp, octree.values.value, octree.values.hanging
-    result, steps = xp.empty_like(value), xp.empty(len(value), np.int32)
-    given = {"value": value, "hanging": hanging, "fine": fine, "parts": parts, "step": step}
-    given |= {"rounded": result, "steps": steps}
+    result = xp.empty_like(value)
+    given = {"value": value, "hanging": hanging, "fine": fine, "parts": parts, "step": step, "rounded": result}
     rows, arrivals = sum(own.rows.count for own in octree.levels), xp.zeros(1, np.uint32)
     backend.run("sdf_octree_rounds", ALL_THREADS, rows=rows, octree=octree.all_levels, arrivals=arrivals, **given)
-    return result, steps
+    return result

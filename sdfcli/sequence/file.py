@@ -17,21 +17,20 @@ from sdfcli import __version__
 from sdfcli.errors import InputError
 from sdfcli.field.chunks import packed
 from sdfcli.field.field import Field
-from sdfcli.field.hdf5 import open_group, read_list, text, whole_number, write_chunks
+from sdfcli.field.hdf5 import damaged, open_group, read_list, text, whole_number, write_chunks
 from sdfcli.field.schema import check_info
 from sdfcli.field.store import (
-    CHUNK,
     FAULTS,
     FORMAT,
     SEQUENCE,
     PackedField,
     check_attributes,
-    damaged,
     is_field,
     read,
     read_domain,
     write_summed,
 )
+from sdfcli.field.stored import CHUNK
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import Domain
 from sdfcli.runtime.files import existing_file

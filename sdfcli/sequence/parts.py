@@ -17,7 +17,8 @@ from sdfcli import __version__
 from sdfcli.errors import UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.schema import is_complete
-from sdfcli.field.store import CHUNK, FAULTS, PackedField, PackedList, attributes_of, pack
+from sdfcli.field.store import FAULTS, PackedField, PackedList, attributes_of, pack
+from sdfcli.field.stored import CHUNK
 from sdfcli.mesh.mesh import Domain
 from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.parts import part_name, read_part, write_part

@@ -38,7 +38,7 @@ OF_GROWTH = (
     "sdf_octree_sheets",
     "sdf_octree_leaves",
     "sdf_sign_inherit",
-    "sdf_corner_quantise",
+    "sdf_octree_round",
 )
 """Additional kernels for adaptive octrees; the slowest to compile first."""
 

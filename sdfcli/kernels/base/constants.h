@@ -38,10 +38,11 @@ constexpr float SDF_BOX_MARGIN = 9.5367431640625e-07f;
 
 // ---- Lattices and octrees ----
 
-constexpr int SDF_MORTON_BITS = 21;   // per coordinate in a Morton code
-constexpr int SDF_LATTICE_BITS = 20;  // per coordinate of an octree corner
-constexpr int SDF_CENTRE = 13;        // index of a cell's centre among its 27 points
-constexpr int SDF_TOP_LEVEL = 6;      // level whose cells form a table (field/sampler.h)
+constexpr int SDF_MORTON_BITS = 21;        // per coordinate in a Morton code
+constexpr int SDF_LATTICE_BITS = 20;       // per coordinate of an octree corner
+constexpr unsigned SDF_SPLIT_LEVELS = 16;  // a field's leaves are on level 0 to 16
+constexpr int SDF_CENTRE = 13;             // index of a cell's centre among its 27 points
+constexpr int SDF_TOP_LEVEL = 6;           // level whose cells form a table (field/sampler.h)
 
 constexpr float SDF_NO_SHEET = 3.402823466e38f;  // thickness where no sheet exists
 constexpr float SDF_SHEET_WIDEST = 8.f;          // in allowed errors: wider sheets are treated as ordinary surface

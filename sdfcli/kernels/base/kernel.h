@@ -13,7 +13,8 @@
 //
 // KIND
 //   PLAIN   GPU: one thread per index; CPU: threads take chunks of indices
-//   SIMD    the same, compiled for each CPU instruction set: loops that the compiler vectorises
+//   LARGE   the same for few, long items: CPU threads take single indices
+//   SIMD    the same as PLAIN, compiled for each CPU instruction set: loops that the compiler vectorises
 //   LANES   CPU: NAME_lanes(a, first, last), vectorised by hand, for each instruction set (cpu/simd.cpp)
 //   CHUNKS  CPU: NAME_chunk(a, first, last) (cpu/)
 //   WARP    GPU only, whole warps (base/warp.h), in blocks of a fixed size, which share memory
@@ -33,6 +34,9 @@
 
 #ifndef SDF_ENTRY_PLAIN
 #define SDF_ENTRY_PLAIN(name)
+#endif
+#ifndef SDF_ENTRY_LARGE
+#define SDF_ENTRY_LARGE(name)
 #endif
 #ifndef SDF_ENTRY_SIMD
 #define SDF_ENTRY_SIMD(name)

@@ -1,5 +1,6 @@
 // GPU entry points for the kernels in the header that follows (backend/cuda/kernels.py places this text before it).
 #undef SDF_ENTRY_PLAIN
+#undef SDF_ENTRY_LARGE
 #undef SDF_ENTRY_SIMD
 #undef SDF_ENTRY_LANES
 #undef SDF_ENTRY_CHUNKS
@@ -13,6 +14,7 @@
         u32 i = blockIdx.x * blockDim.x + threadIdx.x; \
         if (i < a.n) name##_at(a, i);                  \
     }
+#define SDF_ENTRY_LARGE SDF_ENTRY_PLAIN
 #define SDF_ENTRY_SIMD SDF_ENTRY_PLAIN
 #define SDF_ENTRY_LANES SDF_ENTRY_PLAIN
 #define SDF_ENTRY_CHUNKS SDF_ENTRY_PLAIN

@@ -20,6 +20,10 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
     SDF_EXPORT void name(const name##_args* a, int threads) {                                                      \
         parallel_chunks(a->n, SDF_CHUNK, threads, [a](u32 first, u32 last) { each(*a, first, last, name##_at); }); \
     }
+#define SDF_ENTRY_LARGE(name)                                                                              \
+    SDF_EXPORT void name(const name##_args* a, int threads) {                                              \
+        parallel_chunks(a->n, 1, threads, [a](u32 first, u32 last) { each(*a, first, last, name##_at); }); \
+    }
 #define SDF_ENTRY_CHUNKS(name)                                                                                  \
     FN void name##_chunk(const name##_args& a, u32 first, u32 last);                                            \
     SDF_EXPORT void name(const name##_args* a, int threads) {                                                   \
@@ -61,6 +65,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "distance/stack.h"
 #include "distance/traffic.h"
 #include "distance/within.h"
+#include "field/blocks.h"
 #include "field/leaf_corners.h"
 #include "field/leaf_tree.h"
 #include "field/quantise.h"

@@ -6,6 +6,7 @@
 //   sdf_leaf_count, sdf_leaf_list, sdf_leaf_sorted
 //   sdf_leaf_top, sdf_leaf_nodes  the tree for field/sampler.h
 //   sdf_leaf_values    the leaves' corner values
+//   sdf_leaf_scatter, sdf_leaf_differ  the corners' values from the leaves', and whether all agree
 #ifndef SDFCLI_FIELD_LEAF_TREE_H
 #define SDFCLI_FIELD_LEAF_TREE_H
 #include "base/kernel.h"
@@ -155,6 +156,28 @@ struct sdf_leaf_values_args {
 };
 SDF_KERNEL(sdf_leaf_values, PLAIN, i) {
     for (size_t k = 8 * (size_t)i; k < 8 * ((size_t)i + 1); k++) a.leaf_value[k] = a.value[a.corner[k]];
+}
+
+struct sdf_leaf_scatter_args {
+    u32 n;                    // leaves
+    const u32* corner;        // [n, 8] per leaf
+    const float* leaf_value;  // [n, 8]
+    float* value;             // [corners] out: from one of the leaves
+};
+SDF_KERNEL(sdf_leaf_scatter, PLAIN, i) {
+    for (size_t k = 8 * (size_t)i; k < 8 * ((size_t)i + 1); k++) store_relaxed(a.value + a.corner[k], a.leaf_value[k]);
+}
+
+struct sdf_leaf_differ_args {
+    u32 n;                    // leaves
+    const u32* corner;        // [n, 8] per leaf
+    const float* leaf_value;  // [n, 8]
+    const float* value;       // [corners]
+    u32* marks;               // [1] 1: a leaf has another value at a corner
+};
+SDF_KERNEL(sdf_leaf_differ, PLAIN, i) {
+    for (size_t k = 8 * (size_t)i; k < 8 * ((size_t)i + 1); k++)
+        if (float_bits(a.value[a.corner[k]]) != float_bits(a.leaf_value[k])) store_relaxed(a.marks, 1u);
 }
 
 #endif

@@ -4,8 +4,7 @@
 //   whole_steps          a value as a number of steps from a base
 //   CornerLevel          corners of one level
 //   foretold             a corner's prediction
-//   sdf_corner_quantise  the corners on one level, in Morton order
-//   sdf_corner_restore   residuals to distances
+//   sdf_corner_restore   residuals to distances: one level's corners, in Morton order
 //   sdf_octree_round     the points of a grown octree
 #ifndef SDFCLI_FIELD_QUANTISE_H
 #define SDFCLI_FIELD_QUANTISE_H
@@ -63,20 +62,6 @@ FN double foretold(const CornerLevel& own, u32 corner) {
     return v[0];
 }
 
-struct sdf_corner_quantise_args {
-    u32 n;  // corners of the level
-    CornerLevel own;
-    const u8* hanging;  // [corners] 1 where a corner takes its neighbours' mean
-    int* residual;      // [n] out: in steps
-};
-SDF_KERNEL(sdf_corner_quantise, PLAIN, i) {
-    u32 corner = a.own.corner[i];
-    double base = foretold(a.own, corner);
-    int steps = a.hanging[corner] ? 0 : whole_steps(a.own.value[corner], base, a.own.step);
-    a.own.value[corner] = (float)(base + (double)steps * a.own.step);
-    a.residual[i] = steps;
-}
-
 struct sdf_corner_restore_args {
     u32 n;  // corners of the level
     CornerLevel own;
@@ -87,7 +72,7 @@ SDF_KERNEL(sdf_corner_restore, PLAIN, i) {
     a.own.value[corner] = (float)(foretold(a.own, corner) + (double)a.residual[i] * a.own.step);
 }
 
-// sdf_corner_quantise for an opened cell's points: the cell's corners predict them without a search.
+// Rounds an opened cell's points to whole numbers of steps from the interpolation of the cell's corners.
 struct sdf_octree_round_args {
     u32 n;               // rows on a level
     const u32* points;   // [n, 27]
@@ -97,7 +82,6 @@ struct sdf_octree_round_args {
     int parts;           // rounding unit in steps where `fine` has no bits
     double step;
     float* rounded;  // [points] in and out
-    int* steps;      // [points] out
 };
 SDF_KERNEL(sdf_octree_round, PLAIN, i) {
     const u32* points = a.points + 27 * (size_t)i;
@@ -111,7 +95,6 @@ SDF_KERNEL(sdf_octree_round, PLAIN, i) {
         if (a.fine) parts >>= 31 - clz(a.fine[point] | 1u);
         int steps = a.hanging[point] ? 0 : parts * whole_steps(a.value[point], base[j], parts * a.step);
         store_relaxed(a.rounded + point, (float)(base[j] + (double)steps * a.step));
-        store_relaxed(a.steps + point, steps);
     }
 }
 

@@ -2,7 +2,7 @@
 //
 // INTERFACE
 //   sdf_octree_ranks   sdf_octree_held and sdf_octree_rank on all levels
-//   sdf_octree_rounds  sdf_corner_quantise for the root's corners, and sdf_octree_round on all levels
+//   sdf_octree_rounds  the root's corners, and sdf_octree_round on all levels
 #ifndef SDFCLI_OCTREE_FINISH_H
 #define SDFCLI_OCTREE_FINISH_H
 #include "base/steps.h"
@@ -50,7 +50,6 @@ struct sdf_octree_rounds_args {
     int parts;
     double step;
     float* rounded;  // [points] out
-    int* steps;      // [points] out
     u32* arrivals;   // [1] 0 at first
 };
 SDF_KERNEL(sdf_octree_rounds, STEPS, i) {
@@ -59,7 +58,6 @@ SDF_KERNEL(sdf_octree_rounds, STEPS, i) {
     steps.each(8, [&](u32 corner) {  // the root's, without predictions
         int steps = a.hanging[corner] ? 0 : whole_steps(a.value[corner], 0.0, a.step);
         a.rounded[corner] = (float)((double)steps * a.step);
-        a.steps[corner] = steps;
     });
     steps.meet();
     for (u32 k = 0; k < a.octree.levels; k++) {
@@ -71,8 +69,7 @@ SDF_KERNEL(sdf_octree_rounds, STEPS, i) {
                                        .fine = a.fine,
                                        .parts = a.parts,
                                        .step = a.step,
-                                       .rounded = a.rounded,
-                                       .steps = a.steps};
+                                       .rounded = a.rounded};
         SDF_EACH(steps, sdf_octree_round, round);
         steps.meet();
     }

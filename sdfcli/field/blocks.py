@@ -1,0 +1,319 @@
+"""Blocks: a field's leaves in subtrees that are stored, read and decoded independently; see docs/reference/file.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.backend import Array, Backend, C, Group
+from sdfcli.errors import InputError
+from sdfcli.spatial.morton import LATTICE_BITS
+
+MOST_LEAVES = 1 << 21
+"""Leaves per block. Points on the border of blocks are stored more than once, which would take 8 % of a file with
+blocks of 2^17; a single point's value takes a whole block, 60 ms."""
+
+LEVELS: int = C.SPLIT_LEVELS
+"""Levels with split cells."""
+COLUMNS = 2 + LEVELS
+
+TREE_FAULT, COUNT_FAULT, VALUE_FAULT = 1, 2, 4
+"""Bits as in kernels/field/blocks.h."""
+
+LEAF_INDEX = np.uint32(C.LEAF - 1)
+"""Mask of a leaf's index among children."""
+
+U32 = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Leaves and values by block, in Morton order.
+
+    table  (b, 18) uint32: the level of a block's cell, its number of leaves, and of values by the split cells' level.
+    outer  number of values before all blocks': those of the domain's corners, and of the split cells around blocks.
+    """
+
+    table: U32
+    outer: int
+
+    @staticmethod
+    def checked(table: U32, leaves: int, values: int) -> Blocks:
+        """From a file. Raises InputError unless the table accounts for all leaves and values."""
+        if len(table) % COLUMNS:
+            raise InputError("block has an impossible size")
+        table = table.reshape(-1, COLUMNS)
+        outer = values - int(table[:, 2:].sum(dtype=np.uint64))
+        held = int(table[:, 1].sum(dtype=np.uint64))
+        if held != leaves or np.any(table[:, 1] % 7 != 1) or table[:, 0].max() > LEVELS:
+            raise InputError("the blocks do not hold the leaves")
+        if outer < 8:
+            raise InputError("the blocks hold other values than there are")
+        return Blocks(table, outer)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @cached_property
+    def level(self) -> npt.NDArray[np.uint8]:
+        """(b,): levels of the cells."""
+        return np.ascontiguousarray(self.table[:, 0], np.uint8)
+
+    @cached_property
+    def key(self) -> npt.NDArray[np.uint64]:
+        """(b,): Morton codes of the cells' lower corners on the lattice."""
+        size = cell_size(self.level)
+        return np.cumsum(size) - size
+
+    @cached_property
+    def leaf_end(self) -> U32:
+        """(b,): index of each block's end among the leaves."""
+        return np.cumsum(self.table[:, 1], dtype=np.uint32)
+
+    @cached_property
+    def begin(self) -> U32:
+        """(16 b + 1,): index of the first value of each block's levels, and of the end."""
+        return np.cumsum(np.append(self.outer, self.table[:, 2:]), dtype=np.uint32)
+
+    @property
+    def around(self) -> int:
+        """Number of split cells around blocks."""
+        return (len(self) - 1) // 7
+
+
+def cell_size(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Volumes (n,) uint64 of cells, in lattice cells."""
+    return np.uint64(1) << (np.uint64(3) * (np.uint64(LATTICE_BITS) - level))
+
+
+def cut(leaf_key: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint8], U32]:
+    """Levels (b,) and leaf counts (b,) of the largest cells with at most MOST_LEAVES leaves, in Morton order."""
+    whole: list[npt.NDArray[np.uint64]] = []
+    key, begin, end = np.zeros(1, np.uint64), np.zeros(1, np.int64), np.array([len(leaf_key)])
+    level = 0
+    while len(key):
+        small = end - begin <= MOST_LEAVES
+        whole.append(np.stack((key, np.full_like(key, level), (end - begin).astype(np.uint64)))[:, small])
+        level += 1
+        size = cell_size(np.full(1, level, np.uint8))
+        key = (key[~small, None] + np.arange(8, dtype=np.uint64) * size).ravel()
+        begin, end = (np.searchsorted(leaf_key, edge) for edge in (key, key + size))
+    found = np.concatenate(whole, axis=1)
+    found = found[:, np.argsort(found[0])]
+    return found[1].astype(np.uint8), found[2].astype(np.uint32)
+
+
+@dataclass(frozen=True)
+class Values:
+    """Values at a field's points, in the file's order.
+
+    stored   (v,) uint8, uint16 or uint32: numbers of steps, 0, -1, 1, -2, ... as 0, 1, 2, 3, ..., as differences from
+             the interpolation of coarser corners; or (v,) float32: the distances.
+    part     (v,) uint8: parts of steps, in the same code; None: none.
+    parts    per step.
+    step     a part, in mesh units; None for distances.
+    """
+
+    stored: Array
+    part: Array | None = None
+    parts: int = 1
+    step: float | None = None
+
+    @property
+    def hanging(self) -> bool:
+        """Whether values at hanging points are stored: they follow from steps of zero."""
+        return self.step is None
+
+
+class Trees:
+    """The trees of blocks over a field's leaves, and the tree around the blocks.
+
+    child  (s, 8) uint32: the split cells' children in Morton order: leaves, with the highest bit set, or split cells.
+           The cells around blocks come first, then each block's, depth first.
+    root   (b,) uint32: the blocks' cells, as children.
+    """
+
+    def __init__(self, backend: Backend, level: npt.NDArray[np.uint8], leaf_end: U32, leaf_level: Array) -> None:
+        """level, leaf_end: as in Blocks. leaf_level: (n,) uint8 on the backend; `grow` reads the blocks' parts."""
+        xp, count, splits = backend.xp, len(level), (len(leaf_level) - 1) // 7
+        self.backend, self.inner = backend, (count - 1) // 7
+        self.child, self._faults = xp.empty((max(1, splits), 8), np.uint32), xp.zeros(1, np.uint32)
+        self._work = {name: xp.empty(max(1, splits), np.uint32) for name in ("mask", "before")}
+        levels, ends = backend.from_host(level), backend.from_host(leaf_end)
+        self.blocks = self._group(levels, ends, leaf_level)
+        self.around = self._group(xp.zeros(1, np.uint8), xp.full(1, count, np.uint32), levels)
+        self.only = xp.zeros(1, np.uint32)
+        """The index of the only block around blocks."""
+        self.run("tree", self.only, self.around)
+        leaves = np.diff(leaf_end, prepend=np.uint32(0))
+        first = np.uint32(self.inner) + (leaf_end - leaves - np.arange(count, dtype=np.uint32)) // np.uint32(7)
+        self.root = np.where(leaves == 1, np.uint32(C.LEAF) | (leaf_end - leaves), first)
+
+    def _group(self, level: Array, leaf_end: Array, leaf_level: Array) -> Group:
+        counts = {"blocks": len(level), "leaves": len(leaf_level), "splits": (len(leaf_level) - 1) // 7}
+        counts["inner"] = (len(level) - 1) // 7
+        own = {"level": level, "leaf_end": leaf_end, "leaf_level": leaf_level, "child": self.child}
+        return self.backend.group("Blocks", **counts, **own, faults=self._faults, **self._work)
+
+    def run(self, kernel: str, which: Array, blocks: Group, **arguments: Any) -> None:
+        """Runs a kernel of kernels/field/blocks.h on some blocks (k,) uint32."""
+        self.backend.run(f"sdf_block_{kernel}", len(which), all=blocks, block=which, **arguments)
+
+    def faults(self) -> int:
+        """The faults found, as bits."""
+        return int(self.backend.to_host(self._faults)[0])
+
+    def counts(self, which: Array, blocks: Group, hanging: bool) -> U32:
+        """Value counts (k, 16) uint32 of some blocks, by level."""
+        count = self.backend.xp.empty((len(which), LEVELS), np.uint32)
+        self.run("count", which, blocks, hanging=int(hanging), count=count)
+        found: U32 = self.backend.to_host(count)
+        return found
+
+    def begin_around(self) -> U32:
+        """(17,): index of the first value of each level around blocks, and of the end."""
+        counts = self.counts(self.only, self.around, hanging=True)
+        return np.cumsum([8, *counts.ravel()], dtype=np.uint32)
+
+    def at_corner(self, cell: Array, c: int) -> Array:
+        """The leaves (k,) uint32 at corner c of cells (k,) uint32."""
+        xp = self.backend.xp
+        while True:
+            split = cell < C.LEAF
+            if not split.any():
+                return cell & LEAF_INDEX
+            cell = xp.where(split, self.child[xp.where(split, cell, np.uint32(0)), c], cell)
+
+
+def encode(
+    backend: Backend,
+    leaf_key: npt.NDArray[np.uint64],
+    leaf_level: Array,
+    leaf_corner: Array | None,
+    value: Array,
+    step: float | None,
+) -> tuple[Blocks, npt.NDArray[Any], bool]:
+    """A field's blocks, and its values (v,): distances float32, or int32 numbers of steps if `step` is not None.
+
+    leaf_corner: (n, 8) uint32: the leaves' corners among value (m,); None: value is (n, 8). Also returns whether the
+    values are exact: steps need not restore them.
+    """
+    xp, (level, leaves) = backend.xp, cut(leaf_key)
+    every = xp.arange(len(level), dtype=np.uint32)
+    trees, hanging = Trees(backend, level, np.cumsum(leaves, dtype=np.uint32), leaf_level), int(step is None)
+    trees.run("tree", every, trees.blocks)
+    around = trees.begin_around()
+    table = np.column_stack((level, leaves, trees.counts(every, trees.blocks, bool(hanging)))).astype(np.uint32)
+    blocks = Blocks(table, int(around[-1]))
+    corner = xp.empty((len(level), 8), np.float32)  # of the blocks' cells
+    root, whole = backend.from_host(trees.root), np.zeros(8, np.float32)
+    for c in range(8):
+        leaf = trees.at_corner(root, c).astype(np.int64)
+        corner[:, c] = value.reshape(-1)[8 * leaf + c] if leaf_corner is None else value[leaf_corner[leaf, c]]
+        first = np.uint32(0 if trees.inner else C.LEAF)
+        whole[c] = corner[int(trees.at_corner(xp.full(1, first, np.uint32), c)[0]), c]
+    steps = xp.empty(int(blocks.begin[-1]), np.int32)
+    known = {"step": step or 0.0, "steps": steps}
+    begin = backend.from_host(blocks.begin[:-1])
+    own = {"leaf_corner": leaf_corner, "value": value, "hanging": hanging, "begin": begin}
+    trees.run("encode", every, trees.blocks, **own, **known)
+    begin = backend.from_host(around[:-1])
+    trees.run("encode", trees.only, trees.around, begin=begin, leaf_corner=None, value=corner, hanging=1, **known)
+    found = backend.to_host(steps)
+    found[:8] = whole.view(np.int32) if step is None else np.rint(whole.astype(np.float64) / step)
+    if step is None:
+        return blocks, found.view(np.float32), True
+    return blocks, found, (found[:8] * step).astype(np.float32).tobytes() == whole.tobytes() and not trees.faults()
+
+
+class Decoder:
+    """A stored field's leaves with their corner values and the tree for sampling (kernels/field/sampler.h), block by
+    block.
+
+    leaf_level  (n,) uint8; given.
+    leaf_value  (n, 8) float32.
+    child       (s, 8) uint32: the nodes' children.
+    top         (2^18,) uint32: what is in the cells on level 6.
+    """
+
+    def __init__(self, backend: Backend, blocks: Blocks, values: Values, leaf_level: Array) -> None:
+        """values: on the backend, but for those around blocks, which must be there, only read by `decode`. Raises
+        InputError for impossible blocks."""
+        xp = backend.xp
+        self._trees = trees = Trees(backend, blocks.level, blocks.leaf_end, leaf_level)
+        self._check()
+        around = trees.begin_around()
+        if around[-1] != blocks.outer:
+            raise InputError("the blocks hold other values than there are")
+        self._known = {
+            "stored": values.stored.view(np.uint8),
+            "width": values.stored.dtype.itemsize,
+            "part": values.part,
+            "parts": values.parts,
+            "step": values.step or 0.0,
+        }
+        self.leaf_level, self.child = leaf_level, trees.child
+        self.leaf_value = backend.empty_aligned((len(leaf_level), 8), np.float32)
+        self.top = backend.empty_aligned((1 << 3 * C.TOP_LEVEL,), np.uint32)
+        self._known["entry"] = self.top
+        whole, corner = backend.from_host(_first_eight(backend, values)), xp.empty((len(blocks), 8), np.float32)
+        key, begin = backend.from_host(np.zeros(1, np.uint64)), backend.from_host(around)
+        given = {"key": key, "begin": begin, "corner": whole, "leaf_value": corner, "hanging": 1}
+        trees.run("decode", trees.only, trees.around, **given, **self._known)
+        self._check()
+        outer, root = trees.child[: trees.inner], backend.from_host(trees.root)
+        leaf = outer >= C.LEAF
+        outer[leaf] = root[outer[leaf] & LEAF_INDEX]
+        self._known |= {"key": backend.from_host(blocks.key), "begin": backend.from_host(blocks.begin)}
+        self._known |= {"corner": corner, "leaf_value": self.leaf_value, "hanging": int(values.hanging)}
+
+    def decode(self, which: U32) -> None:
+        """Decodes blocks (k,), whose levels and values must be there. Raises InputError if they contradict."""
+        blocks = self._trees.backend.from_host(which)
+        self._trees.run("tree", blocks, self._trees.blocks)
+        self._check()
+        self._trees.run("decode", blocks, self._trees.blocks, **self._known)
+        self._check()
+
+    def forget_values(self) -> None:
+        """Frees the stored values, once all blocks are decoded."""
+        self._known = {}
+
+    def _check(self) -> None:
+        faults = self._trees.faults()
+        if faults & TREE_FAULT:
+            raise InputError("the leaves do not fill the domain")
+        if faults & COUNT_FAULT:
+            raise InputError("the blocks hold other values than there are")
+        if faults & VALUE_FAULT:
+            raise InputError("a distance is not finite")
+
+
+def _first_eight(backend: Backend, values: Values) -> npt.NDArray[np.float32]:
+    """The field's values (8,) at the domain's corners."""
+    stored = backend.to_host(values.stored[:8])
+    if values.step is None:
+        found: npt.NDArray[np.float32] = stored
+    else:
+        steps = signed(stored) * np.int64(values.parts)
+        steps += 0 if values.part is None else signed(backend.to_host(values.part[:8]))
+        found = (steps * values.step).astype(np.float32)
+    if not np.isfinite(found).all():
+        raise InputError("a distance is not finite")
+    return found
+
+
+def unsigned(steps: npt.NDArray[np.int32]) -> npt.NDArray[Any]:
+    """0, -1, 1, -2, ... as 0, 1, 2, 3, ..., in the smallest type."""
+    found = (steps.view(np.uint32) << np.uint32(1)) ^ (steps >> 31).view(np.uint32)
+    return found.astype(np.min_scalar_type(found.max()))
+
+
+def signed(stored: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """The inverse of `unsigned`."""
+    wide = stored.astype(np.int64)
+    return (wide >> 1) ^ -(wide & 1)
