@@ -119,6 +119,7 @@ def _is_there(path: Path, field: Field) -> bool:
     """Whether another process has written the same field in the meantime."""
     try:
         found = load(path)
+        found._check()
     except InputError:
         return False
     return found.content_sha256 == field.content_sha256 and found.info == field.info
@@ -136,6 +137,7 @@ def _same_field(path: Path, mesh: Mesh, settings: Settings) -> Field | None:
     """
     try:
         field = load(path)
+        field._check()
         other = _difference(field, mesh, settings)
     except InputError as error:
         field, other = None, str(error)

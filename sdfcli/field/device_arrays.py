@@ -47,7 +47,8 @@ class DeviceArrays:
         leaf_level: (n,) uint8: a leaf's edge is 2^-level domain edges.
         leaf_value: (n, 8) float32: signed distances at the leaves' corners, x fastest, in mesh units.
         top: (2^18,) uint32: tree entries for the cells on level 6, x fastest.
-        child: (k, 8) uint32: tree entries for the children, x fastest, of the k divided cells on level 6 and finer.
+        child: (k, 8) uint32: tree entries for the children, x fastest, of the divided cells on level 6 and finer; for
+            a field from a file, of all divided cells.
         sampler: 64 bytes: the struct `Sampler` from `sampler_source`, to be passed to a kernel by value. Holds array
             addresses: valid in this process, during this object's lifetime.
     """
@@ -72,7 +73,9 @@ class DeviceArrays:
             int(np.sum(each)) for each in (given["leaf_level"] > TOP_LEVEL, given["top"] < np.uint32(C.LEAF))
         )
         nodes = (below - divided) // 7  # each adds seven leaves to the single cell on level 6
-        child, origin = _guarded(tree["child"]).reshape(-1, 8)[:nodes], _guarded(domain.origin)
+        child, origin = _guarded(tree["child"]).reshape(-1, 8), _guarded(domain.origin)
+        if not field.from_file:
+            child = child[:nodes]
         sampler = np.void(field.sampler_group(backend, domain).data)
         backend.synchronize()  # readers may use any stream
         return DeviceArrays(backend.name, origin, domain.length, child=child, sampler=sampler, **given)

@@ -38,9 +38,10 @@ LeafArrays = dict[str, Array]
 class DeviceField:
     """A field on one device.
 
-    arrays   LeafArrays. Raises InputError if a leaf's corner is missing.
-    sampler  evaluation arrays: a tree over the leaves, the leaves' levels and contiguous corner values (32 bytes per
-             leaf).
+    arrays     LeafArrays. Raises InputError if a leaf's corner is missing.
+    sampler    evaluation arrays: a tree over the leaves, the leaves' levels and contiguous corner values (32 bytes per
+               leaf).
+    from_file  whether the tree has the cells above level 6, too.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class DeviceField:
         there = stored is not None and backend.name == any_backend().name
         make = partial(stored.arrays, backend) if stored and there else lambda: _upload(backend, *host())
         self.arrays = made = Rebuildable(make, arrays)
-        self._stored = stored
+        self._stored, self.from_file = stored, stored is not None
         self.sampler = Rebuildable(
             partial(stored.sampler, backend) if stored else lambda: _make_sampler(backend, made.get())
         )

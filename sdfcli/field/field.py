@@ -172,6 +172,19 @@ class Field:
         missing."""
         return self._on_device(backend).arrays.get()
 
+    def _check(self) -> None:
+        """Reads and checks all that the field's file has: for a large one, loading checks only what is used. Raises
+        InputError if it is damaged."""
+        if self._stored:
+            self._stored.sampler(any_backend())
+            for name in ("nearest", "leaf_cause"):
+                getattr(self, name)
+
+    def _opened_as(self, name: str) -> None:
+        """Names the file in errors of later reads."""
+        if self._stored:
+            self._stored.name = name
+
     def _keep_on(self, backend: Backend, arrays: LeafArrays | None) -> None:
         """Registers a device, with the field's arrays if it has them already; None: no arrays."""
         key, level, corner, distance = map(self._later, ("leaf_key", "leaf_level", "corner_key", "distance"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, any_backend
-from sdfcli.errors import InputError, OutOfMemoryError
+from sdfcli.errors import InputError, OutOfMemoryError, SdfError
 from sdfcli.field.blocks import LEVELS, Blocks, Decoder, Values, cell_size
 from sdfcli.field.hdf5 import StoredList, damaged
 from sdfcli.mesh.mesh import Domain
@@ -79,6 +80,7 @@ class StoredLeaves:
     blocks   the file's.
     corners  number of the leaves' corners, as stated in the file.
     level    the leaves' levels.
+    name     the file's, for errors; empty while it is opened.
     """
 
     def __init__(
@@ -94,19 +96,28 @@ class StoredLeaves:
         self.blocks, self.corners, self.level = blocks, corners, level
         self._values, self._step, self._parts = values, step, parts
         self._lock, self._missing = Lock(), np.ones(len(blocks), bool)
+        self.name = ""
         self._decoder: Decoder | None = None
         self._arrays: dict[str, Array] | None = None
 
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with self._lock:
+            try:
+                yield
+            except SdfError as error:
+                raise type(error)(f"{self.name}: {error}" if self.name else str(error)) from error
+
     def levels(self) -> npt.NDArray[np.uint8]:
         """The leaves' levels (n,)."""
-        with self._lock:
+        with self._reading():
             _run(self.level.need([0], [len(self.level.entries)]))
         return self.level.entries
 
     def sampler(self, backend: Backend) -> dict[str, Any]:
         """Arrays for `Sampler` (kernels/field/sampler.h) on a device."""
         host = backend if backend.xp is np else any_backend()
-        with self._lock:
+        with self._reading():
             arrays = _arrays_of(self._decoded(host, np.flatnonzero(self._missing)))
         return _sampler(
             backend, *(each if backend is host else backend.from_host(host.to_host(each)) for each in arrays)
@@ -114,7 +125,7 @@ class StoredLeaves:
 
     def sampler_around(self, backend: Backend, points: npt.NDArray[Any], domain: Domain) -> dict[str, Any]:
         """The same on the CPU, only valid around points (p, 3)."""
-        with self._lock:
+        with self._reading():
             missing = np.flatnonzero(self._missing)
             if len(missing) and len(points) <= MANY:
                 unit = np.clip(np.nan_to_num(domain.to_unit(points.astype(np.float64))), 0.0, 1.0)
@@ -133,7 +144,7 @@ class StoredLeaves:
         """leaf_key (n,), leaf_level (n,), leaf_corner (n, 8), value (m,) and corner_key (m,) on the host's device,
         `backend`; see Field. Raises InputError if two blocks have different values at a point."""
         leaves = self.sampler(backend)
-        with self._lock:
+        with self._reading():
             if self._arrays is None:
                 self._arrays = self._all_arrays(backend, leaves)
         return self._arrays

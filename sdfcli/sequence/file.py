@@ -195,4 +195,6 @@ def read_frame(path: Path, domain: Domain, hashes: list[str], index: int) -> Fie
             raise InputError(f"frame {index}: {error}") from error
         return field
 
-    return _of_file(path, reader, f"frame {index}: not an intact field")
+    field = _of_file(path, reader, f"frame {index}: not an intact field")
+    field._opened_as(f"{path}: frame {index}")
+    return field

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,7 +16,7 @@ from sdfcli import __version__
 from sdfcli.errors import UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.schema import is_complete
-from sdfcli.field.store import FAULTS, PackedField, PackedList, attributes_of, pack
+from sdfcli.field.store import FAULTS, UNPACKED, PackedField, PackedList, attributes_of, pack
 from sdfcli.field.stored import CHUNK
 from sdfcli.mesh.mesh import Domain
 from sdfcli.runtime.hardware import available_threads
@@ -33,9 +32,12 @@ DATASETS = {
     "residual": ("uint8", "uint16", "uint32"),
     "residual_part": ("uint8",),
     "distance": ("float32",),
+    "block": ("uint32",),
+    "chunk_sha256": ("uint8",),
 }
 KINDS = {"distance"}, {"residual"}, {"residual", "residual_part"}
-"""Sets of datasets stored together, besides `leaf_level`."""
+"""Sets of datasets stored together, besides OF_ALL."""
+OF_ALL = {"leaf_level", *UNPACKED}
 OF_DISTANCES = "distance_step", "distance_parts"
 """Attributes that describe how distances are stored."""
 Row = dict[str, Any]
@@ -77,8 +79,7 @@ class Parts:
         content_sha256, device, seconds. In rows from `find`, coherent, device and seconds are None.
         """
         start = time.perf_counter()
-        field = without_nearest(field)
-        packed = pack(field, self._helpers, quick=True)
+        packed = pack(field, self._helpers, as_frame=True)
         lists = {name: (each.length, each.dtype.name, list(each.chunks)) for name, each in packed.lists.items()}
         chunks = b"".join(chunk for _, _, chunks in lists.values() for chunk in chunks)
         facts = _facts(field, len(chunks))
@@ -163,13 +164,6 @@ def _facts(field: Field, size: int) -> Row:
     }
 
 
-def without_nearest(field: Field) -> Field:
-    """The same field, on the host only, without the triangles nearest to its corners."""
-    found = replace(field, nearest=None)
-    found._defer(_steps=field._later("_steps"))
-    return found
-
-
 def _all_as_json(attributes: dict[str, Any]) -> dict[str, Any]:
     return {name: _as_json(value) for name, value in attributes.items()}
 
@@ -184,10 +178,11 @@ def _packed_field(head: dict[str, Any], chunks: bytes) -> PackedField:
     kinds: dict[type, Any] = {str: lambda text: np.bytes_(text.encode()), list: lambda row: np.array(row, np.float64)}
     attributes = {name: kinds.get(type(value), lambda one: one)(value) for name, value in head["attributes"].items()}
     lists, first = {}, 0
-    if set(head["lists"]) - {"leaf_level"} not in KINDS:
+    if set(head["lists"]) - OF_ALL not in KINDS or OF_ALL - set(head["lists"]):
         raise ValueError("lists")
     for name, (length, dtype, sizes) in head["lists"].items():
-        if dtype not in DATASETS[name] or len(sizes) != -(-length // CHUNK) or min(sizes) < 1:
+        count = 1 if name in UNPACKED else -(-length // CHUNK)
+        if dtype not in DATASETS[name] or len(sizes) != count or min(sizes) < 1:
             raise ValueError(name)
         ends = first + np.cumsum([0, *sizes])
         pieces = [chunks[one:two] for one, two in itertools.pairwise(ends.tolist())]
