@@ -99,6 +99,7 @@ class StoredLeaves:
         self.name = ""
         self._decoder: Decoder | None = None
         self._arrays: dict[str, Array] | None = None
+        self._corner_key: Array = None
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -136,20 +137,22 @@ class StoredLeaves:
         return _sampler(backend, *arrays)
 
     def array(self, name: str) -> npt.NDArray[Any]:
-        """One of `arrays` on the host."""
-        found: npt.NDArray[Any] = any_backend().to_host(self.arrays(any_backend())[name])
+        """One of `arrays`, or corner_key (m,) uint64, on the host."""
+        backend = any_backend()
+        arrays = self.arrays(backend)
+        found: npt.NDArray[Any] = backend.to_host(self._corner_key if name == "corner_key" else arrays[name])
         return found
 
     def arrays(self, backend: Backend) -> dict[str, Array]:
-        """leaf_key (n,), leaf_level (n,), leaf_corner (n, 8), value (m,) and corner_key (m,) on the host's device,
-        `backend`; see Field. Raises InputError if two blocks have different values at a point."""
+        """leaf_key (n,), leaf_level (n,), leaf_corner (n, 8) and value (m,) on the host's device, `backend`; see
+        DeviceField. Raises InputError if two blocks have different values at a point."""
         leaves = self.sampler(backend)
         with self._reading():
             if self._arrays is None:
-                self._arrays = self._all_arrays(backend, leaves)
-        return self._arrays
+                self._arrays, self._corner_key = self._all_arrays(backend, leaves)
+            return self._arrays
 
-    def _all_arrays(self, backend: Backend, leaves: dict[str, Any]) -> dict[str, Array]:
+    def _all_arrays(self, backend: Backend, leaves: dict[str, Any]) -> tuple[dict[str, Array], Array]:
         level, leaf_value = leaves["leaf_level"], leaves["leaf_value"]
         size = cell_size(self.level.entries)
         key = backend.from_host(np.cumsum(size) - size)
@@ -163,8 +166,7 @@ class StoredLeaves:
         backend.run("sdf_leaf_differ", len(level), marks=marks, **given)
         if int(marks[0]):
             raise InputError("two blocks have different distances at a point")
-        arrays = {"leaf_key": key, "leaf_level": level, "leaf_corner": leaf_corner}
-        return {**arrays, "value": value, "corner_key": corner_key}
+        return {"leaf_key": key, "leaf_level": level, "leaf_corner": leaf_corner, "value": value}, corner_key
 
     def _decoded(self, backend: Backend, which: Indices) -> Decoder:
         """The decoder on the host's device, with some missing blocks (k,) decoded, too."""
