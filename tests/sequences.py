@@ -42,7 +42,7 @@ def write(path: Path, frames: Sequence[Any], times: Sequence[float], **parameter
         writer = SequenceWriter(file, build.domain, np.array(times, np.float64))
         for frame in build:
             field = replace(frame.build(), nearest=None)
-            writer.add(pack(field, helpers, quick=True), frame.motion)
+            writer.add(pack(field, helpers, as_frame=True), frame.motion)
             check()
         writer.finish()
     return path
