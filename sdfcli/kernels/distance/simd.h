@@ -58,12 +58,51 @@ struct Packet {
     Vec<FloatV> p;   // as vectors
     WideBox around;  // the points' bounding box, in every lane
     Vec<FloatV> centre;
-    FloatV best;  // smallest squared distances so far, and their triangles
-    WideInts slot, id;
-    float farthest;  // the largest of these distances
+    FloatV best;     // squared search radii
+    float farthest;  // the largest of them
     u32 pairs;       // pending pairs (point, triangle), measured once sixteen have accumulated
     u32 pair_point[2 * SDF_LANES], pair_slot[2 * SDF_LANES];
     u32 boxes, tests;  // vector operations: one box against all points, or sixteen boxes against one point or all
+
+    // The points first .. first + 15 below `last`; unused lanes repeat the last one. Returns their count.
+    METHOD u32 load(const float* points, u32 first, u32 last) {
+        u32 count = min_of((u32)SDF_LANES, last - first);
+        F3 low = {SDF_UNKNOWN, SDF_UNKNOWN, SDF_UNKNOWN}, high = {-SDF_UNKNOWN, -SDF_UNKNOWN, -SDF_UNKNOWN};
+        for (u32 k = 0; k < SDF_LANES; k++) {
+            F3 own = load3(points + 3 * (size_t)(first + min_of(k, count - 1)));
+            x[k] = own.x;
+            y[k] = own.y;
+            z[k] = own.z;
+            low = {min_of(low.x, own.x), min_of(low.y, own.y), min_of(low.z, own.z)};
+            high = {max_of(high.x, own.x), max_of(high.y, own.y), max_of(high.z, own.z)};
+        }
+        p = {load_lanes(x), load_lanes(y), load_lanes(z)};
+        F3 middle = 0.5f * (low + high);
+        around = {{FloatV(low.x), FloatV(low.y), FloatV(low.z)}, {FloatV(high.x), FloatV(high.y), FloatV(high.z)}};
+        centre = {FloatV(middle.x), FloatV(middle.y), FloatV(middle.z)};
+        best = FloatV(SDF_UNKNOWN);
+        farthest = SDF_UNKNOWN;
+        pairs = boxes = tests = 0;
+        return count;
+    }
+};
+
+// Each point's nearest triangle so far, at the squared distance `best`.
+struct NearestPacket : Packet {
+    WideInts slot, id;
+
+    METHOD void offer(u32 point, float d, u32 of_slot, u32 of_id) {
+        if (d == best[point] && of_id >= id[point]) return;
+        best.set(point, d);
+        slot.set(point, of_slot);
+        id.set(point, of_id);
+    }
+    METHOD void offer_to_all(const FloatV& d, u32 of_slot, u32 of_id) {
+        Mask closer = (d < best) | ((d <= best) & (WideInts(of_id) < id));
+        best = select(closer, d, best);
+        slot = select(closer, WideInts(of_slot), slot);
+        id = select(closer, WideInts(of_id), id);
+    }
 };
 
 FN Vec<FloatV> load_vectors(const float* p) {
@@ -127,20 +166,18 @@ FN PreparedTriangle<FloatV> one_facet(const float* v) {
             FloatV(v[20 * n]),      FloatV(v[21 * n])};
 }
 
-FN void test_facet(const sdf_distance_wide_args& a, const FacetLanes& facets, int k, u32 slot, Packet* q) {
+// A packet's offers: triangles no farther than its squared radius `best`.
+template <class Args, class Own>
+FN void test_facet(const Args& a, const FacetLanes& facets, int k, u32 slot, Own* q) {
     q->boxes++;
     if (!bits(gap_sq(one_box(facets.box + k), q->p, q->p) <= q->best)) return;
     q->tests++;
-    u32 id = a.triangle_id[slot];
-    FloatV d = facet_distance_sq(q->p, one_facet(facets.value + k));
-    Mask closer = (d < q->best) | ((d <= q->best) & (WideInts(id) < q->id));
-    q->best = select(closer, d, q->best);
-    q->slot = select(closer, WideInts(slot), q->slot);
-    q->id = select(closer, WideInts(id), q->id);
+    q->offer_to_all(facet_distance_sq(q->p, one_facet(facets.value + k)), slot, a.triangle_id[slot]);
 }
 
 // Up to sixteen triangles, one by one, against all points.
-FN void test_triangles(const sdf_distance_wide_args& a, const u32* slots, u32 count, Packet* q) {
+template <class Args, class Own>
+FN void test_triangles(const Args& a, const u32* slots, u32 count, Own* q) {
     TriangleLanes t;
     for (u32 k = 0; k < SDF_LANES; k++) t.put(k, a.triangle + 9 * (size_t)slots[k < count ? k : 0]);
     Vec<FloatV> u = t.load(0), v = t.load(1), w = t.load(2);
@@ -151,7 +188,8 @@ FN void test_triangles(const sdf_distance_wide_args& a, const u32* slots, u32 co
 }
 
 // Measures the last sixteen pairs, or all if fewer.
-FN void test_pairs(const sdf_distance_wide_args& a, Packet* q) {
+template <class Args, class Own>
+FN void test_pairs(const Args& a, Own* q) {
     u32 count = min_of(q->pairs, (u32)SDF_LANES), first = q->pairs -= count;
     TriangleLanes t;
     float point[3 * SDF_LANES];
@@ -166,13 +204,7 @@ FN void test_pairs(const sdf_distance_wide_args& a, Packet* q) {
     FloatV d = facet_distance_sq(load_vectors(point), facet(t.load(0), t.load(1), t.load(2)));
     for (u32 k = 0; k < count; k++) {
         u32 own = q->pair_point[first + k], slot = q->pair_slot[first + k];
-        if (d[k] > q->best[own]) continue;
-        u32 id = a.triangle_id[slot];
-        if (d[k] < q->best[own] || id < q->id[own]) {
-            q->best.set(own, d[k]);
-            q->slot.set(own, slot);
-            q->id.set(own, id);
-        }
+        if (d[k] <= q->best[own]) q->offer(own, d[k], slot, a.triangle_id[slot]);
     }
     q->farthest = most_lane(q->best);
 }
@@ -180,7 +212,8 @@ FN void test_pairs(const sdf_distance_wide_args& a, Packet* q) {
 // A block's triangles against the points close to the block's own box. The sixteen points are transformed to the
 // block's frame, and points still close there are tested one by one against the triangles' bounds. Where few triangles
 // form many pairs, as before bounds are tight, testing these triangles against all points is faster.
-FN void test_block(const sdf_distance_wide_args& a, u32 block, u32 points, Packet* q) {
+template <class Args, class Own>
+FN void test_block(const Args& a, u32 block, u32 points, Own* q) {
     const float* f = a.block + SDF_WIDE_BLOCK * (size_t)block;
     Vec<FloatV> r = q->p - one_vector(f, 1), half = one_vector(f + 3, 1),
                 none = {FloatV(0.f), FloatV(0.f), FloatV(0.f)};
@@ -221,11 +254,11 @@ FN void test_block(const sdf_distance_wide_args& a, u32 block, u32 points, Packe
 struct Seeds {
     u32 slot[SDF_LANES], count;
 };
-FN void test_seeds(const sdf_distance_wide_args& a, Seeds* seeds, Packet* q) {
+FN void test_seeds(const sdf_distance_wide_args& a, Seeds* seeds, NearestPacket* q) {
     if (seeds->count > 0) test_triangles(a, seeds->slot, seeds->count, q);
     seeds->count = 0;
 }
-FN void add_seed(const sdf_distance_wide_args& a, u32 slot, Seeds* seeds, Packet* q) {
+FN void add_seed(const sdf_distance_wide_args& a, u32 slot, Seeds* seeds, NearestPacket* q) {
     for (u32 k = 0; k < seeds->count; k++)
         if (seeds->slot[k] == slot) return;
     seeds->slot[seeds->count++] = slot;
@@ -237,7 +270,8 @@ FN u32 near_child(const float* boxes, u32 k, Packet* q) {
     q->boxes++;
     return bits(gap_sq(one_box(boxes + k), q->p, q->p) <= q->best);
 }
-FN const float* boxes_of(const sdf_distance_wide_args& a, int level, u32 node) {
+template <class Args>
+FN const float* boxes_of(const Args& a, int level, u32 node) {
     return a.wide_box + 6 * SDF_LANES * ((size_t)a.level_start[level] + node);
 }
 
@@ -245,9 +279,9 @@ FN const float* boxes_of(const sdf_distance_wide_args& a, int level, u32 node) {
 //
 // near: takes a node's boxes and a child's number, returns the mask of points for which that child matters. block:
 // takes a block's number and such a mask. reach: returns the largest squared distance that matters to any point.
-template <class Near, class Block, class Reach>
-FN void walk_wide_tree(const sdf_distance_wide_args& a, const Packet& q, u32* tests, const Near& near,
-                       const Block& block, const Reach& reach) {
+template <class Args, class Near, class Block, class Reach>
+FN void walk_wide_tree(const Args& a, const Packet& q, u32* tests, const Near& near, const Block& block,
+                       const Reach& reach) {
     Postponed stack[SDF_WIDE_STACK];
     int depth = 1, root = (int)a.levels - 1;
     stack[0] = {0.f, 0.f, 0, root};
@@ -276,28 +310,21 @@ FN void walk_wide_tree(const sdf_distance_wide_args& a, const Packet& q, u32* te
     }
 }
 
-// The points first .. first + 15 below `last`; unused lanes repeat the last one.
+// The tree's triangles within the points' radii.
+template <class Args, class Own>
+FN void search_wide_tree(const Args& a, Own* q) {
+    walk_wide_tree(
+        a, *q, &q->boxes, [q](const float* boxes, u32 k) { return near_child(boxes, k, q); },
+        [&a, q](u32 block, u32 points) { test_block(a, block, points, q); }, [q] { return q->farthest; });
+    while (q->pairs > 0) test_pairs(a, q);
+}
+
+// The points first .. first + 15 below `last`.
 FN void query_packet(const sdf_distance_wide_args& a, u32 first, u32 last, bool follows) {
-    Packet q;
-    u32 count = min_of((u32)SDF_LANES, last - first);
-    F3 low = {SDF_UNKNOWN, SDF_UNKNOWN, SDF_UNKNOWN}, high = {-SDF_UNKNOWN, -SDF_UNKNOWN, -SDF_UNKNOWN};
-    for (u32 k = 0; k < SDF_LANES; k++) {
-        F3 p = load3(a.points + 3 * (size_t)(first + min_of(k, count - 1)));
-        q.x[k] = p.x;
-        q.y[k] = p.y;
-        q.z[k] = p.z;
-        low = {min_of(low.x, p.x), min_of(low.y, p.y), min_of(low.z, p.z)};
-        high = {max_of(high.x, p.x), max_of(high.y, p.y), max_of(high.z, p.z)};
-    }
-    q.p = {load_lanes(q.x), load_lanes(q.y), load_lanes(q.z)};
-    F3 centre = 0.5f * (low + high);
-    q.around = {{FloatV(low.x), FloatV(low.y), FloatV(low.z)}, {FloatV(high.x), FloatV(high.y), FloatV(high.z)}};
-    q.centre = {FloatV(centre.x), FloatV(centre.y), FloatV(centre.z)};
-    q.best = FloatV(SDF_UNKNOWN);
+    NearestPacket q;
+    u32 count = q.load(a.points, first, last);
     q.slot = WideInts(0u);
     q.id = WideInts(SDF_NONE);
-    q.farthest = SDF_UNKNOWN;
-    q.pairs = q.boxes = q.tests = 0;
 
     Seeds seeds;
     seeds.count = 0;
@@ -310,10 +337,7 @@ FN void query_packet(const sdf_distance_wide_args& a, u32 first, u32 last, bool 
         for (u32 k = 1; k <= SDF_LANES; k++) add_seed(a, a.slot[first - k], &seeds, &q);
     }
     test_seeds(a, &seeds, &q);
-    walk_wide_tree(
-        a, q, &q.boxes, [&](const float* boxes, u32 k) { return near_child(boxes, k, &q); },
-        [&](u32 block, u32 points) { test_block(a, block, points, &q); }, [&] { return q.farthest; });
-    while (q.pairs > 0) test_pairs(a, &q);
+    search_wide_tree(a, &q);
     for (u32 k = 0; k < count; k++) {
         a.distance[first + k] = sqrtf(q.best[k]);
         a.slot[first + k] = q.slot[k];
