@@ -265,4 +265,16 @@ ANY: dict[str, Callable[[np.random.Generator], Shape]] = {
     "tiny": lambda rng: moved(star(rng, 1), 1e-9),
     "huge": lambda rng: moved(torus(9, 5), 1e9, 1e12),
 }
-"""Meshes as users have them, and worse."""
+"""Meshes as users have them."""
+
+WORSE: dict[str, Callable[[np.random.Generator], Shape]] = {
+    **ANY,
+    "one": lambda rng: (rng.random((3, 3)), np.array([[0, 1, 2]])),
+    "duplicates": lambda rng: joined(*[star(rng, 1)] * 3),
+    "degenerate": lambda rng: (rng.random((30, 3)), rng.integers(0, 30, (60, 3))),
+    "large and tiny": lambda rng: joined(
+        soup(rng, 20, 1.0), moved(star(rng, 2), 10.0 ** -rng.uniform(2, 6), rng.random(3))
+    ),
+    "far apart": lambda rng: joined(*[moved(star(rng, 1), 1e-3, offset) for offset in rng.random((6, 3))]),
+}
+"""Those, and worse: equal and degenerate triangles, sizes and gaps far apart."""

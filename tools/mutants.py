@@ -61,6 +61,7 @@ SIGN, CROSSING, REPAIR = "tests/sign/test_sign.py", "tests/sign/test_crossing.py
 READERS, GLTF, LINES = "tests/mesh/test_readers.py", "tests/mesh/test_gltf.py", "tests/mesh/test_axis_lines.py"
 SAMPLES, RESOLUTION = "tests/export/test_samples.py", "tests/extract/test_resolution.py"
 K, FORMATS = "sdfcli/kernels", "sdfcli/mesh/formats"
+LISTS, LIST_TESTS = f"{K}/neighbours/triangles_simd.h", ("tests/query/test_nearest_triangles.py",)
 
 MUTANTS = [
     # ---- Particles ----
@@ -283,7 +284,7 @@ MUTANTS = [
         "SDF_BOX_MARGIN = 0.f",
         (INDEX,),
     ),
-    Mutant("wide: ties", f"{K}/distance/simd.h", "(WideInts(id) < q->id)", "(q->id < WideInts(id))", (INDEX,)),
+    Mutant("wide: ties", f"{K}/distance/simd.h", "(WideInts(of_id) < id)", "(id < WideInts(of_id))", (INDEX,)),
     Mutant(
         "stack: ties",
         f"{K}/distance/stack.h",
@@ -682,6 +683,21 @@ MUTANTS = [
         "if (distance > a.radius) return;",
         "if (distance >= a.radius) return;",
         ("tests/query/test_neighbours.py::test_all_within_a_radius",),
+    ),
+    Mutant(
+        "lists: ties at the radius",
+        f"{K}/distance/simd.h",
+        "if (d[k] <= q->best[own])",
+        "if (d[k] < q->best[own])",
+        LIST_TESTS,
+    ),
+    Mutant("lists: a neighbour too many", LISTS, "j + k <= room ? -1", "j + k < room ? -1", LIST_TESTS),
+    Mutant(
+        "lists: radii of the last triangle",
+        LISTS,
+        "max_of(farthest, triangle_distance_sq(",
+        "max_of(FloatV(0.f), triangle_distance_sq(",
+        LIST_TESTS,
     ),
     Mutant(
         "neighbours' codes end at words",

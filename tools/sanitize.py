@@ -157,6 +157,7 @@ def work() -> None:
             for k in (8, 32):
                 for form in (None, *FORMS):
                     index.nearest_triangles(points, k, form)
+                index._triangles.exact(index._in_order(points).at, k)
         small = {"device": "cpu", "threads": THREADS, "depth": 4, "octree": "bvh"}
         for query in "fast", "cct":  # the second uses the previous frame's triangles
             sdfcli.build(mesh, previous=sdfcli.build(mesh, nearest=True, **small), query=query, **small)

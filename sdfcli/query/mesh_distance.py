@@ -187,8 +187,7 @@ class MeshDistance:
             if approximate is not None:
                 distance, face = self._triangles.approximate(at, k, approximate)
             else:
-                _, slot = self._index.nearest(at)
-                distance, face = self._triangles.exact(at, k, slot[:, None], k // 2)
+                distance, face = self._triangles.nearest(at, k)
             face = face.view(np.int32).astype(np.int64)  # missing faces become -1
             return queries.sent_back(distance * queries.scale[:, None]), queries.sent_back(face)
 

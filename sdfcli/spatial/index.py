@@ -53,6 +53,11 @@ class DistanceIndex(ABC):
         self._run(points, *self._answers(points), seed, {"boxes": boxes, "tests": tests})
         return boxes, tests
 
+    def nearest_triangles(self, points: Array, k: int) -> tuple[Array, Array] | None:
+        """The k nearest triangles to points, as NearestTriangles.exact returns them; fast for points sorted along a
+        curve. None if unsupported."""
+        return None
+
     def nearest_by_level(
         self, position: Array, near: Array, ends: list[int], seed: Array | None = None
     ) -> tuple[Array, Array]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -72,6 +74,38 @@ class WideIndex(DistanceIndex):
         super().__init__(backend, order)
         self.tree = build_wide(backend, order)
 
+    @cached_property
+    def _slot_of(self) -> Array:
+        """(n,) uint32: slots by triangle id."""
+        slot = self.backend.xp.empty(len(self.order), np.uint32)
+        slot[self.order.triangle_id] = self.backend.xp.arange(len(slot), dtype=np.uint32)
+        return slot
+
+    @property
+    def _tree(self) -> dict[str, Any]:
+        """The tree, as the kernels' arguments."""
+        tree = self.tree
+        arrays = {"block": tree.block, "block_slot": tree.block_slot, "wide_box": tree.box}
+        return {"levels": len(tree.level_start), "level_start": tree.level_start, **arrays}
+
+    def nearest_triangles(self, points: Array, k: int) -> tuple[Array, Array]:
+        xp, order = self.backend.xp, self.order
+        distance, face = xp.empty((len(points), k), np.float32), xp.empty((len(points), k), np.uint32)
+        self.backend.run(
+            "sdf_nearest_triangles_wide",
+            len(points),
+            triangles=len(order),
+            k=k,
+            points=points,
+            triangle=order.triangle,
+            triangle_id=order.triangle_id,
+            slot_of=self._slot_of,
+            distance=distance,
+            face=face,
+            **self._tree,
+        )
+        return distance, face
+
     def nearest_in_any_order(self, points: Array) -> tuple[Array, Array]:
         order = self.along(points)
         answers = self.nearest(points[order])
@@ -86,10 +120,6 @@ class WideIndex(DistanceIndex):
         self.backend.run(
             "sdf_distance_wide",
             len(points),
-            levels=len(self.tree.level_start),
-            block=self.tree.block,
-            block_slot=self.tree.block_slot,
-            wide_box=self.tree.box,
-            level_start=self.tree.level_start,
+            **self._tree,
             **self._shared(points, distance, slot, seed, counts),
         )

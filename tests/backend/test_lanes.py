@@ -21,9 +21,11 @@ from sdfcli.backend.cpu import CpuBackend, library_path
 from sdfcli.mesh.load import make_mesh
 from sdfcli.octree import adaptive
 from sdfcli.octree.grown import Limits
+from sdfcli.query.nearest_triangles import NearestTriangles
 from sdfcli.scene import Scene
 from sdfcli.spatial.moments import WindingIndex
 from sdfcli.spatial.morton import morton_order
+from sdfcli.spatial.wide import WideIndex
 from surfaces import points_about
 from trees import make_bvh
 
@@ -33,19 +35,6 @@ NONE = 0xFFFFFFFF
 
 SETS = {"plain": None, "avx2": " avx2 ", "avx512": " avx512f "}
 """The builds of cpu/simd.cpp, and what a CPU must have for them."""
-
-MESHES = {
-    **shapes.ANY,
-    "one": lambda rng: (rng.random((3, 3)), [[0, 1, 2]]),
-    "duplicates": lambda rng: shapes.joined(*[shapes.star(rng, 1)] * 3),
-    "degenerate": lambda rng: (rng.random((30, 3)), rng.integers(0, 30, (60, 3))),
-    "large and tiny": lambda rng: shapes.joined(
-        shapes.soup(rng, 20, 1.0), shapes.moved(shapes.star(rng, 2), 10.0 ** -rng.uniform(2, 6), rng.random(3))
-    ),
-    "far apart": lambda rng: shapes.joined(
-        *[shapes.moved(shapes.star(rng, 1), 1e-3, offset) for offset in rng.random((6, 3))]
-    ),
-}
 
 
 @pytest.fixture(scope="session")
@@ -114,7 +103,7 @@ def check(
 
 @settings(max_examples=60, deadline=None)
 @given(
-    kind=st.sampled_from(sorted(MESHES)),
+    kind=st.sampled_from(sorted(shapes.WORSE)),
     seed=st.integers(0, 2**32 - 1),
     count=st.integers(1, 70),
     beta=st.sampled_from([0.0, 0.5, 1.5, 8.0]),
@@ -133,7 +122,7 @@ def test_lanes_walk_as_if_alone(
     all_count: bool,
 ) -> None:
     rng = np.random.default_rng(seed)
-    triangles = make_mesh(*MESHES[kind](rng)).unit_triangles
+    triangles = make_mesh(*shapes.WORSE[kind](rng)).unit_triangles
     points = points_about(rng, triangles.astype(np.float32).reshape(-1, 3, 3), count)
     if ordered:
         points = points[np.argsort(points[:, 0])]
@@ -148,6 +137,38 @@ def test_far_points_and_equal_points(alone: ctypes.CDLL, cpu: CpuBackend, build:
         [rng.normal(size=(20, 3)) * scale for scale in (1e9, 1e3, 1e-30, 0)] + [np.full((40, 3), 0.3)]
     )
     check(alone, cpu, build, triangles, points.astype(np.float32), 1.5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    kind=st.sampled_from(sorted(shapes.WORSE)),
+    seed=st.integers(0, 2**32 - 1),
+    count=st.integers(1, 100),
+    k=st.integers(1, 32),
+)
+def test_lists_in_lanes(cpu: CpuBackend, build: str, kind: str, seed: int, count: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    scene = Scene.of(make_mesh(*shapes.WORSE[kind](rng)), "none", cpu)
+    points = points_about(rng, scene.mesh.unit_triangles.astype(np.float32), count)
+    points = points[np.argsort(points[:, 0])]
+    expected = NearestTriangles(scene).exact(points, k)
+    index, found = WideIndex(cpu, scene.order), [np.empty_like(each) for each in expected]
+    run_lanes(
+        build,
+        "sdf_nearest_triangles_wide",
+        count,
+        triangles=len(scene.order),
+        k=k,
+        points=points,
+        triangle=scene.order.triangle,
+        triangle_id=scene.order.triangle_id,
+        slot_of=index._slot_of,
+        distance=found[0],
+        face=found[1],
+        **index._tree,
+    )
+    assert np.array_equal(found[0].view(np.uint32), expected[0].view(np.uint32))
+    assert np.array_equal(found[1], expected[1])
 
 
 @settings(max_examples=60, deadline=None)

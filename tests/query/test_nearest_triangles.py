@@ -22,6 +22,7 @@ from sdfcli.params import FORMS
 from sdfcli.query import mesh_distance
 from sdfcli.query.nearest_triangles import NearestTriangles, box_vectors, point_vectors
 from sdfcli.scene import Scene
+from surfaces import points_about
 
 backend = backends.backend
 
@@ -103,6 +104,54 @@ def test_the_start_does_not_matter(
     found = NearestTriangles(scene).exact(scene.backend.from_host(points), k, given, around_each)
     assert np.array_equal(scene.backend.to_host(found[0]).view(np.uint32), expected[0].view(np.uint32))
     assert np.array_equal(scene.backend.to_host(found[1]), expected[1])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    kind=st.sampled_from(sorted(shapes.WORSE)),
+    seed=st.integers(0, 2**32 - 1),
+    k=st.integers(1, 32),
+    count=st.integers(1, 400),
+    ordered=st.booleans(),
+)
+def test_neighbouring_points_together(
+    backend: Backend, kind: str, seed: int, k: int, count: int, ordered: bool
+) -> None:
+    """In any order: the same bits as all triangles one by one."""
+    rng = np.random.default_rng(seed)
+    mesh = make_mesh(*shapes.WORSE[kind](rng))
+    points = points_about(rng, mesh.unit_triangles.astype(np.float32), count)
+    if ordered:
+        points = points[np.argsort(points[:, 0])]
+    expected = one_by_one(Scene.of(mesh, "none", CpuBackend(2)), rng, points, k)
+    found = NearestTriangles(Scene.of(mesh, "none", backend)).nearest(backend.from_host(points), k)
+    assert np.array_equal(backend.to_host(found[0]).view(np.uint32), expected[0].view(np.uint32))
+    assert np.array_equal(backend.to_host(found[1]), expected[1])
+
+
+@pytest.mark.parametrize("k", [1, 8, 9, 16, 17, 32])
+def test_threads_do_not_matter(k: int) -> None:
+    """Each thread begins without an earlier point's triangles."""
+    rng = np.random.default_rng(8)
+    mesh = make_mesh(*shapes.joined(*[shapes.star(rng, 2)] * 2))
+    points = points_about(rng, mesh.unit_triangles.astype(np.float32), 5000)
+    scene = Scene.of(mesh, "none", CpuBackend(1))
+    expected = NearestTriangles(scene).exact(points, k)
+    for threads in (1, 2, 3):
+        found = NearestTriangles(Scene.of(mesh, "none", CpuBackend(threads))).nearest(points, k)
+        assert np.array_equal(found[0].view(np.uint32), expected[0].view(np.uint32))
+        assert np.array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("scale", [1e9, 1e3, 1e-30, 0.0])
+def test_far_points_and_equal_points(backend: Backend, scale: float) -> None:
+    rng = np.random.default_rng(9)
+    mesh = make_mesh(*shapes.star(rng, 2))
+    points = np.concatenate((rng.normal(size=(40, 3)) * scale, np.full((40, 3), 0.3))).astype(np.float32)
+    expected = one_by_one(Scene.of(mesh, "none", CpuBackend(2)), rng, points, 12)
+    found = NearestTriangles(Scene.of(mesh, "none", backend)).nearest(backend.from_host(points), 12)
+    assert np.array_equal(backend.to_host(found[0]).view(np.uint32), expected[0].view(np.uint32))
+    assert np.array_equal(backend.to_host(found[1]), expected[1])
 
 
 def test_equal_triangles_by_number(backend: Backend) -> None:

@@ -124,6 +124,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "trees/ploc.h"
 
 SDF_ENTRY_LANES(sdf_distance_wide)
+SDF_ENTRY_LANES(sdf_nearest_triangles_wide)
 
 SDF_EXPORT void sdf_wide_order(const sdf_wide_order_args* a, int threads) {
     wide_order(*a, [threads](u32 n, const auto& each) {

@@ -16,6 +16,7 @@
 
 #include "cpu/nearest.h"
 #include "distance/simd.h"
+#include "neighbours/triangles_simd.h"
 #include "octree/balance.h"
 #include "octree/open.h"
 #include "octree/refine.h"
@@ -25,3 +26,4 @@
 #include "winding/simd.h"
 
 SDF_ENTRY_LANES(sdf_distance_wide)
+SDF_ENTRY_LANES(sdf_nearest_triangles_wide)
