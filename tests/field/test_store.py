@@ -22,6 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import field_files
 import oracle
 import sdfcli
 import shapes
@@ -32,6 +33,7 @@ from sdfcli.field.field import Field
 from sdfcli.field.hdf5 import values_sha256
 from sdfcli.field.store import is_field, load, save
 from sdfcli.octree.causes import JUMP, Cause
+from field_files import content_sha256_3, save_3
 
 ARRAYS = ("leaf_key", "leaf_level", "corner_key", "distance")
 ATTRIBUTES = ("format", "format_version", "domain_origin", "domain_length", "lattice_bits", "info")
@@ -60,22 +62,6 @@ def parted_field() -> Field:
     return field
 
 
-def save_1(field: Field, path: Path) -> Path:
-    """A file of version 1."""
-    with h5py.File(path, "w") as file:
-        file.attrs["format"] = np.bytes_("sdfcli-adf")
-        file.attrs["format_version"] = 1
-        file.attrs["domain_origin"] = field.domain.origin
-        file.attrs["domain_length"] = field.domain.length
-        file.attrs["lattice_bits"] = 20
-        file.attrs["info"] = np.bytes_(json.dumps(field.info))
-        file.attrs["content_sha256"] = np.bytes_(field.content_sha256)
-        for name in ARRAYS:
-            data = getattr(field, name)
-            file.create_dataset(name, data=data, chunks=(len(data),), compression=1, shuffle=True, fletcher32=True)
-    return path
-
-
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     return save(make_field(), tmp_path / "field.h5")
@@ -93,17 +79,26 @@ def parted(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def saved_1(tmp_path: Path) -> Path:
-    return save_1(make_field(), tmp_path / "field_1.h5")
+    return save_3(make_field(), tmp_path / "field_1.h5", 1)
+
+
+@pytest.fixture
+def saved_3(tmp_path: Path) -> Path:
+    return save_3(make_field(), tmp_path / "field_3.h5", 3)
+
+
+@pytest.fixture
+def coded_3(tmp_path: Path) -> Path:
+    return save_3(coded_field(), tmp_path / "coded_3.h5", 3)
+
+
+@pytest.fixture
+def parted_3(tmp_path: Path) -> Path:
+    return save_3(parted_field(), tmp_path / "parted_3.h5", 3)
 
 
 def check_same(found: Field, field: Field) -> None:
-    for name in ARRAYS:
-        a, b = getattr(found, name), getattr(field, name)
-        assert a.dtype == b.dtype
-        assert np.array_equal(a, b)
-    assert np.array_equal(found.domain.origin, field.domain.origin)
-    assert found.domain.length == field.domain.length
-    assert found.info == field.info
+    field_files.check_same(found, field)
     assert found.content_sha256 == field.content_sha256
 
 
@@ -254,17 +249,18 @@ def test_the_file_describes_itself(saved: Path) -> None:
     with h5py.File(saved) as file:
         words = {name: value.decode() if isinstance(value, bytes) else value for name, value in file.attrs.items()}
         assert words["format"] == "sdfcli-adf"
-        assert words["format_version"] == 3
+        assert words["format_version"] == 4
         assert words["lattice_bits"] == oracle.LATTICE_BITS
         assert words["tool_version"] == sdfcli.__version__
         assert words["content_sha256"] == field.content_sha256
         assert json.loads(words["info"]) == field.info
-        assert set(file) == {"leaf_level", "distance"}
+        assert words["corners"] == len(field.corner_key)
+        assert set(file) == {"leaf_level", "distance", *store.UNPACKED}
 
 
 def test_a_build_describes_itself(coded: Path) -> None:
     with h5py.File(coded) as file:
-        assert set(file) == {"leaf_level", "residual"}
+        assert set(file) == {"leaf_level", "residual", *store.UNPACKED}
         assert file.attrs["distance_step"] == coded_field().step
         assert file["residual"].dtype in (np.uint8, np.uint16)
 
@@ -272,11 +268,11 @@ def test_a_build_describes_itself(coded: Path) -> None:
 def test_a_build_with_parts_of_steps_describes_itself(parted: Path, tmp_path: Path) -> None:
     field = parted_field()
     with h5py.File(parted) as file:
-        assert set(file) == {"leaf_level", "residual", "residual_part"}
+        assert set(file) == {"leaf_level", "residual", "residual_part", *store.UNPACKED}
         assert file.attrs["distance_parts"] == field.parts
         assert field.step is not None
         assert file.attrs["distance_step"] == field.step * field.parts
-        assert len(file["residual"]) == len(file["residual_part"]) == len(field.distance)
+        assert len(file["residual"]) == len(file["residual_part"]) < len(field.distance)
     found = load(parted)
     check_same(found, field)
     check_invariants(found)
@@ -284,9 +280,25 @@ def test_a_build_with_parts_of_steps_describes_itself(parted: Path, tmp_path: Pa
     assert save(found, tmp_path / "again.h5").read_bytes() == parted.read_bytes()
 
 
-def test_files_of_version_1(saved_1: Path, tmp_path: Path) -> None:
-    check_same(load(saved_1), make_field())
-    check_same(load(load(saved_1).save(tmp_path / "again.h5")), make_field())
+@pytest.mark.parametrize("make", [make_field, coded_field, parted_field])
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_files_of_earlier_versions(tmp_path: Path, make: Callable[[], Field], version: int) -> None:
+    field = make()
+    nearest = np.arange(len(field.corner_key), dtype=np.uint32)
+    causes = np.full(len(field.leaf_key), Cause.ERROR, np.uint8)
+    field = dataclasses.replace(field, nearest=nearest, leaf_cause=causes)
+    found = load(save_3(field, tmp_path / "old.h5", version))
+    field_files.check_same(found, field)
+    check_invariants(found)
+    assert found.content_sha256 == content_sha256_3(field)
+    if version > 1:
+        assert (found.step, found.parts) == (field.step, field.parts)
+        assert np.array_equal(found.nearest, nearest)  # type: ignore[arg-type]
+        assert np.array_equal(found.leaf_cause, causes)  # type: ignore[arg-type]
+    again = load(found.save(tmp_path / "again.h5"))
+    check_same(again, dataclasses.replace(found))
+    if version > 1:
+        assert again.save(tmp_path / "more.h5").read_bytes() == field.save(tmp_path / "new.h5").read_bytes()
 
 
 @pytest.mark.parametrize("change", [lambda d: np.nextafter(d, np.float32(9)), lambda d: d * 0 + np.float32(3e38)])
@@ -296,7 +308,7 @@ def test_distances_that_are_no_steps(tmp_path: Path, change: Change) -> None:
     path = field.save(tmp_path / "field.h5")
     check_same(load(path), field)
     with h5py.File(path) as file:
-        assert set(file) == {"leaf_level", "distance"}
+        assert set(file) == {"leaf_level", "distance", *store.UNPACKED}
 
 
 def test_nothing_is_overwritten_unless_forced(saved: Path) -> None:
@@ -539,7 +551,7 @@ CHANGES: dict[str, Change] = {
     "other format": attribute("format", "other"),
     "format is a number": attribute("format", 1),
     "format is empty": attribute("format", h5py.Empty("S4")),
-    "newer version": attribute("format_version", 4),
+    "newer version": attribute("format_version", 5),
     "version 0": attribute("format_version", 0),
     "version is a word": attribute("format_version", "one"),
     "version is a list": attribute("format_version", [1, 1]),
@@ -645,8 +657,9 @@ def test_changed_files_of_version_1(fuzz: Any, saved_1: Path, name: str) -> None
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_changed_files(fuzz: Any, saved: Path, name: str) -> None:
-    check_refused_sealed(fuzz, saved, CHANGES[name])
+@pytest.mark.parametrize("kind", ["saved", "saved_3"])
+def test_changed_files(fuzz: Any, request: pytest.FixtureRequest, kind: str, name: str) -> None:
+    check_refused_sealed(fuzz, request.getfixturevalue(kind), CHANGES[name])
 
 
 CODED_CHANGES: dict[str, Change] = {
@@ -681,8 +694,9 @@ CODED_CHANGES: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("name", CODED_CHANGES)
-def test_changed_files_of_steps(fuzz: Any, coded: Path, name: str) -> None:
-    check_refused_sealed(fuzz, coded, CODED_CHANGES[name])
+@pytest.mark.parametrize("kind", ["coded", "coded_3"])
+def test_changed_files_of_steps(fuzz: Any, request: pytest.FixtureRequest, kind: str, name: str) -> None:
+    check_refused_sealed(fuzz, request.getfixturevalue(kind), CODED_CHANGES[name])
 
 
 PARTED_CHANGES: dict[str, Change] = {
@@ -709,8 +723,9 @@ PARTED_CHANGES: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("name", PARTED_CHANGES)
-def test_changed_files_of_parts(fuzz: Any, parted: Path, name: str) -> None:
-    check_refused_sealed(fuzz, parted, PARTED_CHANGES[name])
+@pytest.mark.parametrize("kind", ["parted", "parted_3"])
+def test_changed_files_of_parts(fuzz: Any, request: pytest.FixtureRequest, kind: str, name: str) -> None:
+    check_refused_sealed(fuzz, request.getfixturevalue(kind), PARTED_CHANGES[name])
 
 
 def test_levels_that_would_fill_all_memory(fuzz: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -718,10 +733,14 @@ def test_levels_that_would_fill_all_memory(fuzz: Any, tmp_path: Path, monkeypatc
     from sdfcli.backend.cpu import CpuBackend
 
     path = save(make_field(), tmp_path / "field.h5")
+    lists = {"leaf_level": np.full(8**6, 6, np.uint8), "distance": np.zeros(65**3, np.float32)}
     with h5py.File(path, "r+") as file:
-        for name, data in (("leaf_level", np.full(8**6, 6, np.uint8)), ("distance", np.zeros(65**3, np.float32))):
+        for name, data in lists.items():
             del file[name]
-            file.create_dataset(name, data=data, chunks=(8**6,) if name == "leaf_level" else (65**3,), compression=9)
+            file.create_dataset(name, data=data, chunks=(1 << 16,), compression=9)
+        on_level = [(2 ** (level + 1) + 1) ** 3 - (2**level + 1) ** 3 for level in range(6)]
+        replaced("block", lambda _: np.array([0, 8**6, *on_level, *10 * [0]], np.uint32))(file)
+        file.attrs["corners"] = 65**3
         fuzz.seal(file)
     assert len(load(path).leaf_key) == 8**6
     monkeypatch.setattr(CpuBackend, "memory_free", lambda self: 10**7)
@@ -731,14 +750,14 @@ def test_levels_that_would_fill_all_memory(fuzz: Any, tmp_path: Path, monkeypatc
 
 def test_harmless_changes(fuzz: Any, saved: Path, saved_1: Path) -> None:
     # Other packing, and more than is asked for, as other programs may write it.
-    for path, names in ((saved, ("leaf_level", "distance")), (saved_1, ARRAYS)):
+    for path, names in ((saved, ("leaf_level", "distance", *store.UNPACKED)), (saved_1, ARRAYS)):
         with h5py.File(path, "r+") as file:
             file.attrs["more"] = np.bytes_("more")
             fuzz.seal(file)
             file.create_group("more")
             for name in names:
                 replaced(name, lambda array: array)(file)
-        check_same(load(path), make_field())
+        field_files.check_same(load(path), make_field())
 
 
 # ---- Files of noise ----
@@ -797,7 +816,7 @@ def damaged(rng: np.random.Generator, content: bytes) -> bytes:
     return bytes(noisy)
 
 
-@pytest.mark.parametrize("kind", ["saved", "coded", "saved_1"])
+@pytest.mark.parametrize("kind", ["saved", "coded", "saved_1", "coded_3"])
 def test_noise(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
     rng = np.random.default_rng(7)
     paths = [tmp_path / f"{k}.h5" for k in range(120)]
@@ -831,9 +850,13 @@ def test_noise_in_a_heap_of_texts(saved: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"x", b"abc", b"abcdefg"])
-@pytest.mark.parametrize("name", [*ARRAYS, "residual"])
-def test_chunks_shorter_than_their_checksum(saved_1: Path, coded: Path, name: str, content: bytes) -> None:
-    saved = coded if name == "residual" else saved_1
+@pytest.mark.parametrize(
+    ("kind", "name"), [*(("saved_1", name) for name in ARRAYS), ("coded", "residual"), ("saved", "distance")]
+)
+def test_chunks_shorter_than_their_checksum(
+    request: pytest.FixtureRequest, kind: str, name: str, content: bytes
+) -> None:
+    saved = request.getfixturevalue(kind)
     # HDF5 computes the checksum of what comes before its last four bytes, whether or not there are so many.
     with h5py.File(saved, "r+") as file:
         file[name].id.write_direct_chunk((0,), content)
@@ -865,11 +888,11 @@ def chunk_contents(raw: bytes) -> dict[str, bytes]:
     }
 
 
-def test_chunks_that_unpack_to_another_size(saved: Path, coded: Path, parted: Path, tmp_path: Path) -> None:
+def test_chunks_that_unpack_to_another_size(coded_3: Path, saved: Path, parted: Path, tmp_path: Path) -> None:
     """HDF5 reads beyond the end of what a chunk unpacks to."""
     paths = []
-    for source in (saved, coded, parted):
-        for name in read_names(source):
+    for source in (coded_3, saved, parted):
+        for name in set(read_names(source)) - set(store.UNPACKED):
             with h5py.File(source, "r") as file:
                 raw = bytes(file[name].chunks[0] * file[name].dtype.itemsize)
             for kind, content in chunk_contents(raw).items():
