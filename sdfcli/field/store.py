@@ -276,7 +276,8 @@ def _read_blocks(file: Any) -> Field:
         values.append(open_list(file, "residual_part", np.uint8))
         attributes["distance_parts"] = whole_number(file, "distance_parts")
     step, parts = attributes.get("distance_step"), attributes.get("distance_parts", 1)
-    if not (step is None or step > 0) or parts not in (1, *PARTS) or len({each.length for each in values}) != 1:
+    impossible = parts not in (PARTS if "distance_parts" in attributes else (1,))
+    if not (step is None or step > 0) or impossible or len({each.length for each in values}) != 1:
         raise InputError(f"distance_step must be a positive number, and distance_parts one of {PARTS}")
     if level.length >= MOST_LEAVES:
         raise InputError(f"more leaves than {MOST_LEAVES - 1:,}")
