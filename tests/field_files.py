@@ -60,13 +60,21 @@ def by_level(field: Field) -> npt.NDArray[np.intp]:
     return np.argsort(-np.where(spacing == 0, FULL, spacing & -spacing), kind="stable")
 
 
+def interleaved(at: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """Morton codes (...) of lattice points (..., 3)."""
+    found = np.zeros(at.shape[:-1], np.uint64)
+    for bit in range(21):
+        for axis in range(3):
+            found |= (at[..., axis].astype(np.uint64) >> np.uint64(bit) & np.uint64(1)) << np.uint64(3 * bit + axis)
+    return found
+
+
 def predictions(field: Field) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
     """Level by level: corners (k,), and those (k, 8) from whose values they are predicted, x fastest; for the domain's
     corners (k, 0)."""
     at = oracle.lattice(field.corner_key)
     shared = np.bitwise_or.reduce(at, axis=1)
     spacing = np.where(shared == 0, FULL, shared & -shared)
-    place = {key: k for k, key in enumerate(field.corner_key.tolist())}
     for size in sorted(set(spacing.tolist()), reverse=True):
         corner = np.flatnonzero(spacing == size)
         if size == FULL:
@@ -74,8 +82,9 @@ def predictions(field: Field) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArra
             continue
         odd = at[corner] // size % 2
         around = at[corner, None] + size * odd[:, None] * (2 * np.array(CORNERS) - 1)
-        keys = [[place[oracle.interleave(*point)] for point in row] for row in around.tolist()]
-        yield corner, np.array(keys, np.intp)
+        place = np.searchsorted(field.corner_key, interleaved(around))
+        assert np.array_equal(at[place], around)
+        yield corner, place
 
 
 def predicted(value: npt.NDArray[np.float32], around: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
