@@ -180,8 +180,8 @@ def outcome_of_field(mesh: str, target: Path, status: str, field: Field, setting
         "health": health,
         **{name: parameters[name] for name in ("octree", "tolerance", "unit") if name in parameters},
         **info,
-        "leaves": len(field.leaf_key),
-        "corners": len(field.corner_key),
+        "leaves": field.leaves,
+        "corners": field.corners,
         "bytes": target.stat().st_size,
         "content_sha256": field.content_sha256,
     }

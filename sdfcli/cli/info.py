@@ -129,8 +129,8 @@ def info(
             "bytes": file.stat().st_size,
             "domain_origin": [float(x) for x in field.domain.origin],
             "domain_length": field.domain.length,
-            "leaves": len(field.leaf_key),
-            "corners": len(field.corner_key),
+            "leaves": field.leaves,
+            "corners": field.corners,
             "content_sha256": field.content_sha256,
             **({"causes": causes} if why else {}),
         }
@@ -210,8 +210,8 @@ def rows(file: Path, field: Field) -> list[tuple[str, str]]:
     found = [
         ("size", human_bytes(file.stat().st_size)),
         ("domain", domain_text(low, length)),
-        ("leaves", f"{len(field.leaf_key):,}, the finest of level {int(field.leaf_level.max())}"),
-        ("corners", f"{len(field.corner_key):,}"),
+        ("leaves", f"{field.leaves:,}, the finest of level {int(field.leaf_level.max())}"),
+        ("corners", f"{field.corners:,}"),
     ]
     known = is_complete(field.info)
     if known:

@@ -65,7 +65,7 @@ def write(
     if not form.grid:
         assert isinstance(field, Field)
         load(form.writer)(paths[0], field)
-        return {"leaves": len(field.leaf_key), "corners": len(field.corner_key)}
+        return {"leaves": field.leaves, "corners": field.corners}
     lattice = make_lattice(field, GRID_RESOLUTION if resolution is None else resolution, window)
     if dtype == "float16":
         check_half(lattice)

@@ -44,9 +44,9 @@ def write_type(root: Any) -> None:
 
 def counts(field: Field) -> dict[str, int]:
     """Sizes of a field's grid, by name in the file."""
-    leaves = len(field.leaf_key)
+    leaves = field.leaves
     return {
-        "NumberOfPoints": len(field.corner_key),
+        "NumberOfPoints": field.corners,
         "NumberOfCells": leaves,
         "NumberOfConnectivityIds": 8 * leaves,
     }
@@ -55,7 +55,7 @@ def counts(field: Field) -> dict[str, int]:
 def datasets(field: Field) -> dict[str, npt.NDArray[Any]]:
     """Arrays of a field's grid, by name in the file."""
     backend = select_backend("cpu")  # where loading the field created its corners
-    corner, leaves = backend.to_host(field._arrays_on(backend)["leaf_corner"]), len(field.leaf_key)
+    corner, leaves = backend.to_host(field._arrays_on(backend)["leaf_corner"]), field.leaves
     return {
         "Points": field.domain.origin + field.domain.length * lattice_position(field.corner_key),
         "Connectivity": corner.ravel().astype(np.int64),

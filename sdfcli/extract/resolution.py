@@ -71,7 +71,7 @@ def most_cells(field: Field) -> int:
 
 
 def _sheets_count(field: Field) -> bool:
-    return bool(field.info.get("sheets", {}).get("leaves", 0) >= FEW * len(field.leaf_key))
+    return bool(field.info.get("sheets", {}).get("leaves", 0) >= FEW * field.leaves)
 
 
 def _allowed(field: Field, iso: float) -> float | None:

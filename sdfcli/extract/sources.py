@@ -110,7 +110,7 @@ def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.floa
     Raises InputError if the level crosses none.
     """
     arrays = field._arrays_on(backend)
-    side, values = backend.xp.empty(len(field.leaf_key), np.uint8), {k: arrays[k] for k in ("leaf_corner", "value")}
+    side, values = backend.xp.empty(field.leaves, np.uint8), {k: arrays[k] for k in ("leaf_corner", "value")}
     backend.run("sdf_leaf_side", len(side), iso=np.float32(iso), side=side, around=None, **values)
     met = np.flatnonzero(backend.to_host(side) == 2)
     if len(met) == 0:
@@ -156,7 +156,7 @@ class FieldSource:
 
     def _side(self, backend: Backend, arrays: dict[str, Array], around: Array | None = None) -> Array:
         """Side (leaves,) uint8 for each leaf's corners: inside (1), outside (0) or both (2)."""
-        side = backend.xp.empty(len(self.field.leaf_key), np.uint8)
+        side = backend.xp.empty(self.field.leaves, np.uint8)
         backend.run(
             "sdf_leaf_side",
             len(side),
@@ -175,7 +175,7 @@ class FieldSource:
         sides, and leaves on one side that touch a leaf on the other, at a corner of the smaller leaf.
         """
         xp, arrays = backend.xp, self.field._arrays_on(backend)
-        corners = len(self.field.corner_key)
+        corners = self.field.corners
         around = xp.zeros(corners, np.uint32)
         side = self._side(backend, arrays, around)
         meets = (side == 2).astype(np.uint8)

@@ -57,7 +57,7 @@ def shown_levels(field: Field, iso: float | Sequence[float] | None, skin: float 
 def is_cut(field: Field, level: float) -> bool:
     """Whether the level set reaches the domain's border. Exact: there the field is trilinear between corners."""
     below = above = False
-    for part in pieces(len(field.corner_key)):
+    for part in pieces(field.corners):
         place = lattice_position(field.corner_key[part])
         border = field.distance[part][((place == 0) | (place == 1)).any(axis=1)]
         below, above = below or bool((border < level).any()), above or bool((border >= level).any())

@@ -157,8 +157,8 @@ def _facts(field: Field, size: int) -> Row:
     """A row's facts about a field. size: bytes in its packed chunks."""
     return {
         **{name: field.info[name] for name in ("sign", "sign_reason", "verdict", "max_error")},
-        "leaves": len(field.leaf_key),
-        "corners": len(field.corner_key),
+        "leaves": field.leaves,
+        "corners": field.corners,
         "bytes": size,
         "content_sha256": field.content_sha256,
     }

@@ -209,7 +209,7 @@ class _Comparison:
             field,
             self._corner_errors(field),
             seconds=seconds,
-            nodes=len(field.corner_key),
+            nodes=field.corners,
             field_bytes=sum(a.nbytes for a in (field.leaf_key, field.leaf_level, field.corner_key, field.distance)),
             working_bytes=field.run["working_bytes"],
             queries=field.run["queries"],
@@ -252,7 +252,7 @@ class _Comparison:
 
     def _corner_errors(self, field: Field) -> Any:
         """Stored value errors at randomly sampled octree corners."""
-        corner = np.random.default_rng(SEED).permutation(len(field.corner_key))[:NODE_SAMPLES]
+        corner = np.random.default_rng(SEED).permutation(field.corners)[:NODE_SAMPLES]
         at = field.domain.origin + lattice_position(field.corner_key[corner]) * field.domain.length
         return field.distance[corner] - self.index.signed_distance(at)
 
