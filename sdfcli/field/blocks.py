@@ -224,7 +224,7 @@ def encode(
     begin = backend.from_host(around[:-1])
     trees.run("encode", trees.only, trees.around, begin=begin, leaf_corner=None, value=corner, hanging=1, **known)
     found = backend.to_host(steps)
-    found[:8] = whole.view(np.int32) if step is None else np.rint(whole.astype(np.float64) / step)
+    found[:8] = whole.view(np.int32) if step is None else np.rint(np.clip(whole / np.float64(step), -(2**30), 2**30))
     if step is None:
         return blocks, found.view(np.float32), True
     return blocks, found, (found[:8] * step).astype(np.float32).tobytes() == whole.tobytes() and not trees.faults()
@@ -301,7 +301,8 @@ def _first_eight(backend: Backend, values: Values) -> npt.NDArray[np.float32]:
     else:
         steps = signed(stored) * np.int64(values.parts)
         steps += 0 if values.part is None else signed(backend.to_host(values.part[:8]))
-        found = (steps * values.step).astype(np.float32)
+        with np.errstate(over="ignore"):
+            found = (steps * values.step).astype(np.float32)
     if not np.isfinite(found).all():
         raise InputError("a distance is not finite")
     return found
