@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +40,7 @@ def write(path: Path, frames: Sequence[Any], times: Sequence[float], **parameter
     with ThreadPoolExecutor(1) as helpers, streamed_hdf5(path) as (file, check):
         writer = SequenceWriter(file, build.domain, np.array(times, np.float64))
         for frame in build:
-            field = replace(frame.build(), nearest=None)
-            writer.add(pack(field, helpers, as_frame=True), frame.motion)
+            writer.add(pack(frame.build(), helpers, as_frame=True), frame.motion)
             check()
         writer.finish()
     return path

@@ -215,15 +215,26 @@ def test_the_hash_is_that_of_the_data() -> None:
     field = oracle.random_field(np.random.default_rng(7), 3)
     other = dataclasses.replace(field, info={"other": 1}, run={"device": "x"})
     assert other.content_sha256 == field.content_sha256
+    zeros = dataclasses.replace(field, distance=np.zeros_like(field.distance))
+    larger = oracle.random_field(np.random.default_rng(7), 4)
     different = [
         dataclasses.replace(field, distance=np.nextafter(field.distance, np.float32(9))),
-        dataclasses.replace(field, leaf_level=field.leaf_level + np.uint8(1)),
-        dataclasses.replace(field, leaf_key=field.leaf_key + np.uint64(1)),
-        dataclasses.replace(field, corner_key=field.corner_key + np.uint64(1)),
+        dataclasses.replace(field, distance=np.where(np.arange(len(field.distance)) == 9, 0, field.distance)),
+        zeros,
+        dataclasses.replace(zeros, step=0.5),
+        dataclasses.replace(zeros, step=0.25),
+        dataclasses.replace(zeros, step=0.25, parts=2),
+        dataclasses.replace(larger, distance=np.zeros_like(larger.distance)),
         dataclasses.replace(field, domain=dataclasses.replace(field.domain, length=1.5)),
         dataclasses.replace(field, domain=dataclasses.replace(field.domain, origin=np.array([0, 0, 1e-9]))),
     ]
-    assert len({field.content_sha256, *(f.content_sha256 for f in different)}) == 7
+    assert len({field.content_sha256, *(f.content_sha256 for f in different)}) == 10
+    for broken in (
+        dataclasses.replace(field, leaf_key=field.leaf_key + np.uint64(1)),
+        dataclasses.replace(field, corner_key=field.corner_key + np.uint64(1)),
+    ):
+        with pytest.raises(InputError, match="corner"):
+            _ = broken.content_sha256
 
 
 def test_a_missing_corner_is_noticed(backend: Backend) -> None:
@@ -289,13 +300,17 @@ def test_arrays_on_a_device_go_with_the_field() -> None:
         gc.enable()
 
 
-def test_another_field_has_no_steps() -> None:
-    """They are those of other distances."""
+def test_another_field_has_its_own_content(tmp_path: Path) -> None:
+    """What is known of one field's distances is not told of others'."""
     built = sdfcli.build(shapes.icosphere(1), device="cpu", depth=3, tolerance=0.1)
-    assert built._steps is not None
-    moved = dataclasses.replace(built, distance=built.distance + 1)
-    assert moved._steps is None
-    assert copy.copy(built)._steps is None
+    for field in (built, sdfcli.load(built.save(tmp_path / "field.h5"))):
+        before = field.content_sha256
+        moved = dataclasses.replace(field, distance=field.distance + 1)
+        assert moved.content_sha256 != before
+        assert np.array_equal(sdfcli.load(moved.save(tmp_path / "moved.h5", True)).distance, built.distance + 1)
+        assert copy.copy(field).content_sha256 == before
+        halved = dataclasses.replace(field, domain=dataclasses.replace(field.domain, length=field.domain.length / 2))
+        assert halved.content_sha256 not in (before, moved.content_sha256)
 
 
 def test_what_comes_later_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,9 +61,8 @@ def test_nothing_is_read_before_it_has_arrived(cpu: CpuBackend, octree: str, mon
     assert late.content_sha256 == early.content_sha256
     assert late.info == early.info
     assert np.array_equal(late.nearest, early.nearest)  # type: ignore[arg-type]
-    assert (late._steps is None) == (octree == "bvh")
-    if late._steps is not None:
-        assert np.array_equal(late._steps, early._steps)  # type: ignore[arg-type]
+    assert (late.step is None) == (octree == "bvh")
+    assert late.distance.tobytes() == early.distance.tobytes()
 
 
 def test_what_fails_on_the_way_fails_where_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

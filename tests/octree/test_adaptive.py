@@ -14,6 +14,7 @@ import backends
 import oracle
 import sdfcli
 import shapes
+from field_files import quantised
 from sdfcli.backend import Array, Backend
 from sdfcli.field.field import Field
 from sdfcli.mesh.load import make_mesh
@@ -25,7 +26,6 @@ from sdfcli.octree.density import bvh_octree, measured
 from sdfcli.octree.grown import Limits
 from sdfcli.octree.growth import Growth
 from sdfcli.octree.levels import OPENED, OUTSIDE, Octree
-from sdfcli.octree.quantise import quantise
 from sdfcli.octree.refine import Criteria
 from sdfcli.params import BuildParams
 from sdfcli.scene import Scene
@@ -441,10 +441,12 @@ def test_steps_are_those_of_the_finished_field(backend: Backend, kind: str) -> N
     plain, stepped = assembled(grown, length), assembled(grown_of(backend, kind), length, step)
     xp = backend.xp
     of_corner = xp.argsort(key)[xp.searchsorted(key[xp.argsort(key)], plain["corner_key"])]
-    value, steps = quantise(backend, plain["corner_key"], plain["distance"], step, hanging[of_corner])
-    assert hanging[of_corner].any()
-    assert np.array_equal(backend.to_host(stepped["distance"]), backend.to_host(value))
-    assert np.array_equal(backend.to_host(stepped["steps"]), backend.to_host(steps))
+    names = ("leaf_key", "leaf_level", "corner_key", "distance")
+    field = Field(Domain(np.zeros(3), length), *(backend.to_host(plain[name]) for name in names))
+    hangs = backend.to_host(hanging[of_corner]) == 1
+    value, _ = quantised(field, step, hangs)
+    assert hangs.any()
+    assert backend.to_host(stepped["distance"]).tobytes() == value.tobytes()
 
 
 # ---- The octree of the thesis: by density ----

@@ -14,10 +14,11 @@ import backends
 import oracle
 import sdfcli
 import shapes
+from field_files import quantised
 from sdfcli.backend import Backend
 from sdfcli.field.field import Field
 from sdfcli.octree.corners import corner_keys, leaf_corners
-from sdfcli.octree.quantise import quantise, restore, step_for
+from sdfcli.octree.quantise import restore, step_for
 
 backend = backends.backend
 
@@ -26,14 +27,13 @@ FULL = 2**oracle.LATTICE_BITS
 
 
 def coded(backend: Backend, field: Field, step: float, hanging: Numbers | None = None) -> tuple[Numbers, Numbers]:
-    key, distance = backend.from_host(field.corner_key), backend.from_host(field.distance)
-    hangs = None if hanging is None else backend.from_host(hanging, np.uint8)
-    value, residual = quantise(backend, key, distance, step, hangs)
-    assert (value.dtype, residual.dtype) == (np.float32, np.int32)
-    again = restore(backend, key, residual, step)
-    assert backend.to_host(again).tobytes() == backend.to_host(value).tobytes()
-    assert backend.to_host(distance).tobytes() == field.distance.tobytes()
-    return backend.to_host(value), backend.to_host(residual)
+    """By the reference that rounds; the package restores the same."""
+    value, residual = quantised(field, step, hanging)
+    key, steps = backend.from_host(field.corner_key), backend.from_host(residual, np.int32)
+    again = restore(backend, key, steps, step)
+    assert again.dtype == np.float32
+    assert backend.to_host(again).tobytes() == value.tobytes()
+    return value, residual
 
 
 def decoded(field: Field, residual: Numbers, step: float) -> list[float]:
