@@ -55,9 +55,10 @@ struct sdf_field_corners_args {
     u32* leaf_corner;       // [n, 8] out
 };
 SDF_KERNEL(sdf_field_corners, PLAIN, i) {
+    u32 place = lower_bound(a.corner_key, a.corners, a.leaf_key[i]);
     for (u32 c = 0; c < 8; c++) {
         u64 key = leaf_corner_key(a.leaf_key[i], a.leaf_level[i], c);
-        u32 place = lower_bound(a.corner_key, a.corners, key);
+        if (c) place = lower_bound_near(a.corner_key, a.corners, key, min_of(place, a.corners - 1));
         a.leaf_corner[8 * (size_t)i + c] = place < a.corners && a.corner_key[place] == key ? place : SDF_NONE;
     }
 }
