@@ -18,11 +18,6 @@ class Rebuildable(Generic[T]):
         """value: the result of `make`, if already known."""
         self._make, self._value = make, value
 
-    @property
-    def known(self) -> T | None:
-        """The value, if it exists."""
-        return self._value
-
     def get(self) -> T:
         """The value."""
         if self._value is None:

@@ -76,7 +76,7 @@ class DeviceField:
         `home`, NumPy or the backend's module. Raises InputError for non-finite points."""
         given = home.ascontiguousarray(points)
         answers = {name: home.empty((len(given), *ANSWERS[name][0]), ANSWERS[name][1]) for name in wanted}
-        if self._stored and self.sampler.known is None and backend.xp is np:
+        if self._stored and not self._stored.complete and backend.xp is np:
             sampler = self._stored.sampler_around(backend, given, domain)
         else:
             sampler = self.sampler.get()

@@ -109,6 +109,11 @@ class StoredLeaves:
             except SdfError as error:
                 raise type(error)(f"{self.name}: {error}" if self.name else str(error)) from error
 
+    @property
+    def complete(self) -> bool:
+        """Whether all leaves are decoded."""
+        return not self._missing.any()
+
     def levels(self) -> npt.NDArray[np.uint8]:
         """The leaves' levels (n,)."""
         with self._reading():
@@ -184,7 +189,7 @@ class StoredLeaves:
         if len(which):
             self._decoder.decode(which.astype(np.uint32))
             self._missing[which] = False
-        if not self._missing.any():  # nothing more is read
+        if self.complete:  # nothing more is read
             self._decoder.forget_values()
             self.level.close()
             self._values = []
