@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 import oracle
-import sdfcli
 from sdfcli.field.field import Field
 from sdfcli.mesh.mesh import Domain
 
 FULL = 2**oracle.LATTICE_BITS
 ARRAYS = ("leaf_key", "leaf_level", "corner_key", "distance")
 CORNERS = [(c & 1, c >> 1 & 1, c >> 2) for c in range(8)]
+CHUNK = 1 << 16
+"""Entries per chunk."""
 Cell = tuple[int, int, int, int]
 """Level, and x, y, z in cells of that level."""
 Point = tuple[int, int, int]
@@ -143,33 +144,47 @@ def lists_of_3(field: Field, version: int) -> tuple[dict[str, Any], dict[str, An
     return lists, {"distance_step": field.step * field.parts, "distance_parts": field.parts}
 
 
-def save_3(field: Field, path: Path, version: int) -> Path:
-    """Writes a file of version 1, 2 or 3."""
-    lists, attributes = lists_of_3(field, version)
-    attributes |= {
+def facts(field: Field, version: int) -> dict[str, Any]:
+    """Attributes of all versions."""
+    return {
         "format": np.bytes_("sdfcli-adf"),
         "format_version": version,
         "domain_origin": field.domain.origin,
         "domain_length": field.domain.length,
         "lattice_bits": oracle.LATTICE_BITS,
         "info": np.bytes_(json.dumps(field.info)),
-        "content_sha256": np.bytes_(content_sha256_3(field)),
     }
-    for name in ("nearest", "leaf_cause"):
-        array = getattr(field, name)
-        if array is not None and version > 1:
-            lists[name] = array
-            if version > 2:
-                attributes[f"{name}_sha256"] = np.bytes_(hashlib.sha256(array.tobytes()).hexdigest())
-    if version > 2:
-        attributes["attributes_sha256"] = np.bytes_(attributes_sha256(attributes))
+
+
+def optional(field: Field) -> dict[str, npt.NDArray[Any]]:
+    return {name: array for name in ("nearest", "leaf_cause") if (array := getattr(field, name)) is not None}
+
+
+def sums_of(lists: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:
+    """The attributes with checksums of optional lists."""
+    return {f"{name}_sha256": np.bytes_(hashlib.sha256(lists[name].tobytes()).hexdigest()) for name in lists}
+
+
+def write(path: Path, attributes: dict[str, Any], lists: dict[str, Any], packed: bool = True) -> Path:
     with h5py.File(path, "w") as file:
         for name, value in attributes.items():
             file.attrs[name] = value
         for name, data in lists.items():
-            chunk = min(len(data), 1 << 16)
-            file.create_dataset(name, data=data, chunks=(chunk,), compression=1, shuffle=True, fletcher32=True)
+            options = {"chunks": (min(len(data), CHUNK),), "compression": 1, "shuffle": True, "fletcher32": True}
+            file.create_dataset(name, data=data, **options if packed and name not in ("block", "chunk_sha256") else {})
     return path
+
+
+def save_3(field: Field, path: Path, version: int) -> Path:
+    """Writes a file of version 1, 2 or 3."""
+    lists, attributes = lists_of_3(field, version)
+    attributes |= facts(field, version) | {"content_sha256": np.bytes_(content_sha256_3(field))}
+    if version > 1:
+        lists |= optional(field)
+    if version > 2:
+        attributes |= sums_of(optional(field))
+        attributes["attributes_sha256"] = np.bytes_(attributes_sha256(attributes))
+    return write(path, attributes, lists)
 
 
 # ---- Version 4 ----
@@ -204,11 +219,11 @@ class Value:
 class Layout:
     """The order of a file of version 4.
 
-    most     leaves per block.
+    whole    (cell, leaves): whether a cell is a block; the last leaf is one.
     hanging  whether hanging points are stored.
     """
 
-    def __init__(self, leaf_key: Any, leaf_level: Any, most: int, hanging: bool) -> None:
+    def __init__(self, leaf_key: Any, leaf_level: Any, whole: Callable[[Cell, int], bool], hanging: bool) -> None:
         self.hanging = hanging
         low, level = oracle.lattice(leaf_key).tolist(), leaf_level.tolist()
         size = [FULL >> own for own in level]
@@ -227,7 +242,7 @@ class Layout:
         waiting: list[Cell] = [(0, 0, 0, 0)]
         while waiting:
             cell = waiting.pop()
-            if self.held[cell] <= most:
+            if self.held[cell] == 1 or whole(cell, self.held[cell]):
                 self.blocks.append(cell)
             else:
                 self.around.append(cell)
@@ -325,6 +340,34 @@ class Layout:
         return np.array([steps_between(known, value, step) for value in self.values], np.int64)
 
 
+def at_most(most: int) -> Callable[[Cell, int], bool]:
+    """The cut of the package: the largest cells with so many leaves."""
+    return lambda cell, leaves: leaves <= most
+
+
+def save_4(field: Field, path: Path, whole: Callable[[Cell, int], bool], packed: bool = True) -> Path:
+    """Writes a file of version 4, in blocks of any cut."""
+    layout = Layout(field.leaf_key, field.leaf_level, whole, hanging=field.step is None)
+    steps = layout.encoded(field, field.step)
+    lists, attributes = {"leaf_level": field.leaf_level}, facts(field, 4) | {"corners": len(field.corner_key)}
+    step, parts = (field.step or 0) * field.parts, field.parts
+    if field.step is None:
+        lists["distance"] = steps
+    else:
+        lists["residual"], attributes["distance_step"] = zigzag(steps // parts), step
+    if parts > 1:
+        lists["residual_part"], attributes["distance_parts"] = zigzag(steps % parts).astype(np.uint8), parts
+    pieces = [each[k : k + CHUNK].tobytes() for each in lists.values() for k in range(0, len(each), CHUNK)]
+    sums = b"".join(hashlib.sha256(piece).digest() for piece in pieces)
+    numbers = [*field.domain.origin, field.domain.length, step, parts]
+    content = np.array(numbers, "<f8").tobytes() + layout.table.astype("<u4").tobytes() + sums
+    attributes["content_sha256"] = np.bytes_(hashlib.sha256(content).hexdigest())
+    attributes |= sums_of(optional(field))
+    attributes["attributes_sha256"] = np.bytes_(attributes_sha256(attributes))
+    tables = {"block": layout.table.ravel(), "chunk_sha256": np.frombuffer(sums, np.uint8)}
+    return write(path, attributes, lists | tables | optional(field), packed)
+
+
 def steps_between(known: dict[Point, np.float32], value: Value, step: float) -> int:
     """Whole steps from the prediction: the nearest number, or another that restores the value."""
     own, base = known[value.point], interpolated(known, value.cell)[value.index] if value.cell else 0.0
@@ -351,7 +394,7 @@ def interpolated(known: dict[Point, np.float32], cell: Cell) -> list[float]:
 def field_in_steps(rng: np.random.Generator, splits: int, step: float, deep: bool = False, parts: int = 1) -> Field:
     """A field over a random octree with random values in whole steps, and hanging points that are interpolated."""
     field = oracle.random_field(rng, splits, deep=deep)
-    layout = Layout(field.leaf_key, field.leaf_level, len(field.leaf_key), False)
+    layout = Layout(field.leaf_key, field.leaf_level, lambda cell, leaves: True, False)
     steps = np.rint(rng.normal(size=len(layout.values)) * rng.choice([0.4, 3, 300], len(layout.values)))
     known = layout.decoded(steps.astype(np.int64), step)
     distance = [known[x, y, z] for x, y, z in oracle.lattice(field.corner_key).tolist()]
@@ -373,7 +416,7 @@ def steps_in(path: Path) -> tuple[npt.NDArray[Any], float | None]:
 def check_file(path: Path, field: Field, most: int) -> None:
     """A file of version 4 has the field's values, in the order of blocks with so many leaves."""
     stored, step = steps_in(path)
-    layout = Layout(field.leaf_key, field.leaf_level, most, hanging=step is None)
+    layout = Layout(field.leaf_key, field.leaf_level, at_most(most), hanging=step is None)
     with h5py.File(path) as file:
         assert np.array_equal(file["block"][()].reshape(-1, 18), layout.table)
         assert np.array_equal(file["leaf_level"][()], field.leaf_level)
@@ -395,7 +438,3 @@ def check_same(found: Field, field: Field) -> None:
     assert np.array_equal(found.domain.origin, field.domain.origin)
     assert found.domain.length == field.domain.length
     assert found.info == field.info
-
-
-def load(path: Path) -> Field:
-    return sdfcli.load(path)

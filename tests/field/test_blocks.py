@@ -1,0 +1,210 @@
+"""Blocks of field files, against plain Python: the order of the values and their code, and the same bits everywhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import backends
+import field_files
+import oracle
+import sdfcli
+import shapes
+from field_files import Cell, Layout, at_most, field_in_steps, save_4
+from sdfcli.backend import Backend
+from sdfcli.backend.cpu import CpuBackend
+from sdfcli.field import blocks, store
+from sdfcli.field.blocks import Blocks, Decoder, Values
+from sdfcli.field.encoding import encode_field
+from sdfcli.field.field import Field
+
+backend = backends.backend
+
+CUTS = [1, 8, 64, 1 << 21]
+
+
+def random_field(kind: str, seed: int, splits: int, deep: bool) -> Field:
+    rng = np.random.default_rng(seed)
+    if kind == "distances":
+        return oracle.random_field(rng, splits, [0.5, -2.0, 1e3], 0.75, deep)
+    return field_in_steps(rng, splits, 0.01, deep, parts={"steps": 1, "parts": 4}[kind])
+
+
+@functools.cache
+def build(kind: str) -> Field:
+    if kind == "parts":
+        field = sdfcli.build(shapes.box([0, 0, 0], [1, 0.9, 0.1]), device="cpu", depth=5, tolerance=0.05)
+        assert field.parts > 1
+    elif kind == "bvh":
+        field = sdfcli.build(shapes.torus(8, 5), device="cpu", octree="bvh", depth=4)
+        assert field.step is None
+    else:
+        field = sdfcli.build(shapes.ANY[kind](np.random.default_rng(2)), device="cpu", depth=4, tolerance=0.02)
+    return field
+
+
+def built(kind: str) -> Field:
+    """Not encoded yet."""
+    return dataclasses.replace(build(kind))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("blocks")
+
+
+def check(field: Field, most: int, path: Path) -> None:
+    """The file is as told, and its field the same, read whole or when needed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "MOST_LEAVES", most)
+        field.save(path, force=True)
+        field_files.check_file(path, field, most)
+        for at_once in (store.AT_ONCE, 0):
+            patch.setattr(store, "AT_ONCE", at_once)
+            found = sdfcli.load(path)
+            assert (found.leaves, found.corners) == (len(field.leaf_key), len(field.corner_key))
+            field_files.check_same(found, field)
+            assert (found.step, found.parts) == (field.step, field.parts)
+            assert found.content_sha256 == dataclasses.replace(found).content_sha256 == field.content_sha256
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    kind=st.sampled_from(["distances", "steps", "parts"]),
+    seed=st.integers(0, 2**32 - 1),
+    splits=st.sampled_from([0, 1, 5, 30]),
+    deep=st.booleans(),
+    most=st.sampled_from(CUTS),
+)
+def test_order_and_code(folder: Path, kind: str, seed: int, splits: int, deep: bool, most: int) -> None:
+    check(random_field(kind, seed, splits, deep), most, folder / "field.h5")
+
+
+@pytest.mark.parametrize("most", CUTS)
+@pytest.mark.parametrize("kind", ["star", "sheet", "parts", "bvh"])
+def test_builds(tmp_path: Path, kind: str, most: int) -> None:
+    check(built(kind), most, tmp_path / "field.h5")
+
+
+def any_cut(seed: int) -> Callable[[Cell, int], bool]:
+    chance = np.random.default_rng(seed)
+    return lambda cell, leaves: bool(chance.random() < 0.4)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    kind=st.sampled_from(["distances", "steps", "parts"]),
+    seed=st.integers(0, 2**32 - 1),
+    splits=st.sampled_from([1, 5, 30]),
+    packed=st.booleans(),
+)
+def test_files_in_other_blocks(folder: Path, kind: str, seed: int, splits: int, packed: bool) -> None:
+    """Other programs may cut where they want to."""
+    field = random_field(kind, seed, splits, deep=False)
+    nearest = np.arange(len(field.corner_key), dtype=np.uint32)
+    path = save_4(dataclasses.replace(field, nearest=nearest), folder / "other.h5", any_cut(seed), packed)
+    found = sdfcli.load(path)
+    field_files.check_same(found, field)
+    assert np.array_equal(found.nearest, nearest)  # type: ignore[arg-type]
+    again = sdfcli.load(found.save(folder / "again.h5", force=True))
+    assert again.content_sha256 == dataclasses.replace(field).content_sha256
+
+
+def test_hanging_points_are_not_stored(tmp_path: Path) -> None:
+    field = built("star")
+    file = h5py.File(field.save(tmp_path / "field.h5"))
+    layout = Layout(field.leaf_key, field.leaf_level, at_most(1 << 21), hanging=True)
+    assert len(layout.values) == len(field.corner_key)
+    assert len(file["residual"]) < 0.9 * len(field.corner_key)
+
+
+@pytest.mark.parametrize("most", [64, 1 << 21])
+def test_hanging_points_with_other_values(tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not lost: all values are then stored as distances."""
+    monkeypatch.setattr(blocks, "MOST_LEAVES", most)
+    field = field_in_steps(np.random.default_rng(3), 30, 0.01)
+    rows = (field.leaf_key, field.leaf_level, at_most(most))
+    stored = {value.point for value in Layout(*rows, hanging=False).values}
+    points = [tuple(point) for point in oracle.lattice(field.corner_key).tolist()]
+    hanging = [k for k, point in enumerate(points) if point not in stored]
+    assert hanging
+    for k in (hanging[0], hanging[-1]):
+        distance = field.distance.copy()
+        distance[k] = np.nextafter(distance[k], np.float32(9))
+        other = dataclasses.replace(field, distance=distance)
+        path = other.save(tmp_path / "field.h5", force=True)
+        field_files.check_file(path, other, most)
+        field_files.check_same(sdfcli.load(path), other)
+        assert sdfcli.load(path).step is None
+
+
+# ---- The same bits ----
+
+
+def encoded(backend: Backend, field: Field, step: float | None) -> tuple[Blocks, Any, bool]:
+    corner, value = field._leaf_values(backend)
+    level = backend.from_host(field.leaf_level)
+    return blocks.encode(backend, field.leaf_key, level, corner, value, step)
+
+
+def decoded(backend: Backend, field: Field, pieces: int) -> bytes:
+    """The leaves' values and the tree around, from the encoded field, block by block."""
+    code = encode_field(field)
+    stored, *part = [code.lists[name] for name in ("residual", "residual_part", "distance") if name in code.lists]
+    parts = backend.from_host(part[0]) if part else None
+    values = Values(backend.from_host(stored), parts, code.parts, code.step)
+    decoder = Decoder(backend, code.blocks, values, backend.from_host(code.lists["leaf_level"]))
+    order = np.random.default_rng(pieces).permutation(len(code.blocks)).astype(np.uint32)
+    for which in np.array_split(order, pieces):
+        if len(which):
+            decoder.decode(which)
+    arrays = (decoder.leaf_value, decoder.child, decoder.top)
+    return b"".join(backend.to_host(array).tobytes() for array in arrays)
+
+
+@pytest.mark.parametrize("most", [1, 64, 1 << 21])
+@pytest.mark.parametrize("kind", ["star", "parts", "bvh"])
+def test_the_same_bits(backend: Backend, kind: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device, with any number of threads, in any order of the blocks."""
+    monkeypatch.setattr(blocks, "MOST_LEAVES", most)
+    field = built(kind)
+    one = CpuBackend(1)
+    expected = encoded(one, field, field.step)
+    assert expected[2]
+    values = decoded(one, field, 1)
+    assert np.frombuffer(values, np.float32, 8 * field.leaves).tobytes() == leaf_values(field).tobytes()
+    for other in (CpuBackend(2), CpuBackend(5), backend):
+        found = encoded(other, field, field.step)
+        assert found[0].table.tobytes() == expected[0].table.tobytes()
+        assert (found[0].outer, found[1].tobytes()) == (expected[0].outer, expected[1].tobytes())
+        assert {decoded(other, field, pieces) for pieces in (1, 3)} == {values}
+
+
+def leaf_values(field: Field) -> Any:
+    """Values (n, 8) at the leaves' corners."""
+    size = 2 ** (oracle.LATTICE_BITS - field.leaf_level.astype(np.int64))
+    at = oracle.lattice(field.leaf_key)[:, None] + size[:, None, None] * np.array(field_files.CORNERS)
+    return field.distance[np.searchsorted(field.corner_key, field_files.interleaved(at))]
+
+
+@pytest.mark.parametrize("kind", ["star", "parts", "bvh"])
+def test_loaded_fields_are_encoded_as_built_ones(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the values at the leaves' corners, or from those of corners; and files are the same."""
+    monkeypatch.setattr(blocks, "MOST_LEAVES", 64)
+    field = built(kind)
+    path = field.save(tmp_path / "field.h5")
+    for at_once in (store.AT_ONCE, 0):
+        monkeypatch.setattr(store, "AT_ONCE", at_once)
+        found = sdfcli.load(path)
+        assert found.save(tmp_path / "again.h5", force=True).read_bytes() == path.read_bytes()
+        copied = dataclasses.replace(found)
+        assert copied.save(tmp_path / "again.h5", force=True).read_bytes() == path.read_bytes()
