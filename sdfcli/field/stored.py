@@ -58,8 +58,9 @@ class CheckedList:
     def need(self, begin: npt.ArrayLike, end: npt.ArrayLike) -> list[Callable[[], None]]:
         """Reads of the missing chunks with the entries begin (k,) to end (k,)."""
         wanted = np.zeros(len(self._sums) + 1, np.int64)
-        np.add.at(wanted, np.asarray(begin, np.int64) // CHUNK, 1)
-        np.add.at(wanted, -(-np.asarray(end, np.int64) // CHUNK), -1)
+        first, last = np.asarray(begin, np.int64), np.asarray(end, np.int64)
+        np.add.at(wanted, first[first < last] // CHUNK, 1)
+        np.add.at(wanted, -(-last[first < last] // CHUNK), -1)
         return [partial(self._read, int(k)) for k in np.flatnonzero((wanted[:-1].cumsum() > 0) & self._missing)]
 
     def _read(self, number: int) -> None:
