@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import gc
 import os
 import pickle
@@ -58,6 +59,12 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
 
 
 def make_field(kind: str = "steps", seed: int = 1, splits: int = 150) -> Field:
+    """Not read or encoded yet."""
+    return dataclasses.replace(random_field(kind, seed, splits))
+
+
+@functools.cache
+def random_field(kind: str, seed: int, splits: int) -> Field:
     rng = np.random.default_rng(seed)
     if kind == "distances":
         field = oracle.random_field(rng, splits)
