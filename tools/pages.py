@@ -170,7 +170,10 @@ def formats(_: str) -> str:
     """The export formats: a Markdown table."""
     from sdfcli.export import FORMATS
 
-    rows = [[_code(ending), each.holds, each.programs, each.made_by] for ending, each in FORMATS.items()]
+    endings: dict[Any, list[str]] = {}
+    for ending, each in FORMATS.items():
+        endings.setdefault(each, []).append(ending)
+    rows = [[_code(*names), each.holds, each.programs, each.made_by] for each, names in endings.items()]
     return markdown([["ending", "what it holds", "for", "written by"], *rows])
 
 

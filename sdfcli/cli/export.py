@@ -13,10 +13,10 @@ import typer
 from sdfcli.cli import options
 from sdfcli.cli.fields import FrameRange, fields_of, for_each, is_folder, open_field, outputs_of
 from sdfcli.cli.output import print_written, progress, say
-from sdfcli.cli.records import Count, Line, Vector, size
+from sdfcli.cli.records import Count, Line, Vector, size, stored
 from sdfcli.errors import UsageError
 from sdfcli.export import FORMATS, TYPED, Format, load
-from sdfcli.params import GRID_RESOLUTION, NAME
+from sdfcli.params import ENDINGS, GRID_RESOLUTION, NAME
 
 if TYPE_CHECKING:
     from sdfcli.export.lattice import Distances
@@ -65,6 +65,20 @@ Dtype = Annotated[
 Samples = Annotated[int | None, typer.Option(hidden=True, help="Moved to `sdfcli samples`.")]
 
 
+class ExportedField(Line, title="export to .h5", shared="input output bytes seconds leaves corners content_sha256"):
+    """A field, in the newest format version. `content_sha256` is the new file's."""
+
+
+class ExportedSequence(Line, title="export to .h5, sequence", shared="input output bytes seconds frames"):
+    """A sequence, with all frames' fields in the newest format version."""
+
+    leaves: Annotated[Count, "of all frames together"]
+    corners: Annotated[Count, "of all frames together"]
+    content_sha256: Annotated[
+        str, stored("mesh", "sha256"), "[checksum](file.md#sequences) of times, motions and the frames' fields"
+    ]
+
+
 class ExportedGrid(Line, title="export", shared="input output bytes seconds"):
     """To a regular grid."""
 
@@ -99,8 +113,9 @@ def export(
 ) -> None:
     """Convert fields for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB.
 
-    Formats hold the octree itself or a regular grid; .raw comes with a JSON header file. For a sequence, .vtkhdf holds
-    all frames unless one is chosen. A mesh in place of a field gives a grid of exact distances.
+    Formats hold the octree itself or a regular grid; .raw comes with a JSON header file. For a sequence, .vtkhdf and
+    .h5 hold all frames unless one is chosen; .h5 rewrites files of earlier versions in the newest one. A mesh in place
+    of a field gives a grid of exact distances.
 
     Example: sdfcli export bunny.h5 bunny.vti --resolution 256
     """
@@ -114,6 +129,8 @@ def export(
         if len(named) != 2:
             raise UsageError("name the output: FILE OUT for one file, FILE... -o 'out/{name}.npz' for several")
         named, output = named[:1], named[1]
+        if Path(output).suffix.lower() in ENDINGS:
+            raise UsageError(f"{output}: a field as the last name could be an input; use -o {output}")
     files, pattern = fields_of(named, meshes=True), Path(output)
     if is_folder(named, files, output):
         raise UsageError(f"{output}: is a folder, which selects no format; use -o '{pattern / f'{NAME}.vti'}'")
@@ -131,19 +148,19 @@ def export(
         with progress(str(file), quiet or json) as update:
             record: type[Line]
             start = clock.perf_counter()
-            series = form.series is not None and frame is None and time is None and is_sequence(file)
+            series = (form.own or form.series is not None) and frame is None and time is None and is_sequence(file)
             field: Any = FrameRange(file, ":") if series else _open(file, form, frame, time)
             update(f"writing {out}")
             with ExitStack() as stack:
                 temporary = [stack.enter_context(written_whole(target, force)) for target in targets]
                 if series:
-                    record = ExportedOctrees
-                    facts = _octrees(form, temporary[0], field, update)
+                    record = ExportedSequence if form.own else ExportedOctrees
+                    facts = _frames(form, temporary[0], field, update)
                 else:
-                    record = ExportedGrid if form.grid else ExportedOctree
+                    record = ExportedGrid if form.grid else ExportedField if form.own else ExportedOctree
                     facts = write(form, temporary, out.name, field, resolution, box, dtype)
             seconds = clock.perf_counter() - start
-        rows = [(name, _text(value)) for name, value in facts.items()]
+        rows = [(name.replace("_", " "), _text(value)) for name, value in facts.items()]
         print_written(record, file, targets, facts, rows, seconds, json, quiet, place)
 
     for_each(files, outputs, convert, json)
@@ -164,9 +181,14 @@ def _open(file: Path, form: Format, frame: int | None, time: float | None) -> Di
     return exact
 
 
-def _octrees(form: Format, path: Path, frames: FrameRange, update: Callable[[str], None]) -> dict[str, Any]:
-    steps = ((frames.time(k), field) for k, field in frames.fields(update, "writing"))
-    facts: dict[str, Any] = load(str(form.series))(path, steps)
+def _frames(form: Format, path: Path, frames: FrameRange, update: Callable[[str], None]) -> dict[str, Any]:
+    """Writes all frames of a sequence."""
+    fields = frames.fields(update, "writing")
+    if form.own:
+        from sdfcli.sequence.save import rewrite_sequence
+
+        return rewrite_sequence(frames.sequence, (field for _, field in fields), path)
+    facts: dict[str, Any] = load(str(form.series))(path, ((frames.time(k), field) for k, field in fields))
     return facts
 
 
@@ -185,4 +207,6 @@ def _box(window: str | None) -> list[float] | None:
 def _text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_text, value))
+    if isinstance(value, str):
+        return value
     return f"{value:,}" if isinstance(value, int) else f"{value:.9g}"

@@ -68,7 +68,7 @@ class FieldInfo(
     Cube,
     Stated,
     title="info",
-    shared="input bytes leaves corners content_sha256",
+    shared="input bytes format_version? leaves corners content_sha256",
     optional=Stated,
     open=True,
 ):
@@ -83,7 +83,7 @@ class FieldInfo(
     ] = ABSENT
 
 
-class SequenceInfo(Cube, SummedSequence, title="info, sequence", shared="input bytes frames", open=True):
+class SequenceInfo(Cube, SummedSequence, title="info, sequence", shared="input bytes format_version frames", open=True):
     """A sequence."""
 
     times: Annotated[list[float], "frame times in seconds"]
@@ -127,6 +127,7 @@ def info(
         facts: Json = {
             "input": str(file),
             "bytes": file.stat().st_size,
+            **({} if field._version is None else {"format_version": field._version}),
             "domain_origin": [float(x) for x in field.domain.origin],
             "domain_length": field.domain.length,
             "leaves": field.leaves,
@@ -164,12 +165,16 @@ def _cause_rows(causes: dict[str, int]) -> list[tuple[str, ...]]:
 
 
 def _sequence(file: Path, sequence: FieldSequence, json: bool, quiet: bool) -> None:
+    from sdfcli.sequence.file import earliest_version
+
     low, length, told = sequence.domain.origin, sequence.domain.length, sequence.info
+    version = earliest_version(file)
     times, motion = sequence.times.tolist(), [None if step != step else step for step in sequence.motion.tolist()]
     if json:
         facts: Json = {
             "input": str(file),
             "bytes": file.stat().st_size,
+            "format_version": version,
             "domain_origin": [float(x) for x in low],
             "domain_length": length,
             "frames": len(sequence),
@@ -184,6 +189,7 @@ def _sequence(file: Path, sequence: FieldSequence, json: bool, quiet: bool) -> N
     asked, others = told["parameters"], len(motion) - 1 - len(moves)
     found = [
         ("size", human_bytes(file.stat().st_size)),
+        ("format", f"fields of {version_text(file, version)}"),
         ("frames", f"{len(sequence):,}, from {times[0]:.9g} to {times[-1]:.9g} seconds"),
         ("domain", domain_text(low, length)),
         (
@@ -209,6 +215,7 @@ def rows(file: Path, field: Field) -> list[tuple[str, str]]:
     low, length = field.domain.origin, field.domain.length
     found = [
         ("size", human_bytes(file.stat().st_size)),
+        *([] if field._version is None else [("format", version_text(file, field._version))]),
         ("domain", domain_text(low, length)),
         ("leaves", f"{field.leaves:,}, the finest of level {int(field.leaf_level.max())}"),
         ("corners", f"{field.corners:,}"),
@@ -229,6 +236,14 @@ def _entry(name: str, value: Any, info: dict[str, Any]) -> str:
     """An entry's text; the error between two frames as a length, too."""
     unit = info.get("parameters", {}).get("unit")
     return length_text(value, unit, "unit") if name == "max_error" and unit else _text(value)
+
+
+def version_text(file: Path, version: int) -> str:
+    """Describes a format version; names the command that rewrites an earlier one."""
+    from sdfcli.field.store import FORMAT_VERSION
+
+    rewrite = f"; rewrite it in version {FORMAT_VERSION}: sdfcli export {file} -o NEW.h5"
+    return f"version {version}{rewrite if version < FORMAT_VERSION else ''}"
 
 
 def domain_text(low: Floats, length: float) -> str:

@@ -150,6 +150,9 @@ class Line(Record):
         "`needed_thin`; null where they are null",
     ] = ABSENT
     content_sha256: Annotated[str, stored("mesh", "sha256"), "the field's [checksum](file.md#checksums)"] = ABSENT
+    format_version: Annotated[Count, "the file's [version](file.md#versions); of a sequence's fields, the earliest"] = (
+        ABSENT
+    )
     watertight: Annotated[bool, "whether the mesh has no open edges"] = ABSENT
     notes: Annotated[list[str], "parts of the file skipped or reinterpreted, and library warnings"] = ABSENT
     frames: Annotated[Count, "frame count"] = ABSENT

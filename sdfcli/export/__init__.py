@@ -6,17 +6,20 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from sdfcli.params import ENDINGS
+
 
 @dataclass(frozen=True)
 class Format:
     """A format of `sdfcli export`.
 
-    writer   `module.function` of this package: `write(path, field)` for the octree, `write(path, field, lattice)` for
-             a grid. Imported when a file is written.
+    writer   `module.function` of this package: `write(path, field)` for the octree, which may return more facts to
+             report; `write(path, field, lattice)` for a grid. Imported when a file is written.
     grid     whether it holds a regular grid; otherwise the octree.
     dtypes   whether the writer takes the grid's `dtype`, float32 or float16.
     header   whether the writer also takes a path for a JSON `header`, and the file's `name` in it.
     series   writer for all frames of a sequence; None if the format holds one field.
+    own      whether it is sdfcli's own format, which has fields and sequences.
     holds, programs, made_by   row in the documentation's table, in Markdown.
     """
 
@@ -28,7 +31,17 @@ class Format:
     dtypes: bool = False
     header: bool = False
     series: str | None = None
+    own: bool = False
 
+
+OWN = Format(
+    "own.write_field",
+    "the field itself, or all frames of a sequence, in the newest [version](../file.md#versions)",
+    "sdfcli, programs that read HDF5",
+    "h5py",
+    grid=False,
+    own=True,
+)
 
 FORMATS = {
     ".vtkhdf": Format(
@@ -39,6 +52,7 @@ FORMATS = {
         grid=False,
         series="series.write_series",
     ),
+    **dict.fromkeys(ENDINGS, OWN),
     ".vti": Format("vti.write_vti", "a regular grid", "ParaView, VTK"),
     ".npz": Format("npz.write_grid", "a regular grid", "NumPy, PyTorch, JAX", dtypes=True),
     ".raw": Format(

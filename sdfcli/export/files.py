@@ -64,8 +64,8 @@ def write(
     """
     if not form.grid:
         assert isinstance(field, Field)
-        load(form.writer)(paths[0], field)
-        return {"leaves": field.leaves, "corners": field.corners}
+        more = load(form.writer)(paths[0], field) or {}
+        return {"leaves": field.leaves, "corners": field.corners, **more}
     lattice = make_lattice(field, GRID_RESOLUTION if resolution is None else resolution, window)
     if dtype == "float16":
         check_half(lattice)

@@ -73,6 +73,7 @@ class Field:
     leaf_cause: npt.NDArray[np.uint8] | None = field(default_factory=NoneType)
     _leaf_corner: npt.NDArray[np.uint32] | None = field(default_factory=NoneType, init=False, compare=False)
     _stored: StoredLeaves | None = field(default=None, init=False, compare=False)
+    _version: int | None = field(default=None, init=False, compare=False)  # of the file's format, if it is from a file
 
     def __post_init__(self) -> None:
         self._defer(**{name: value for name, value in self.__dict__.items() if isinstance(value, Deferred)})
@@ -298,8 +299,8 @@ class Field:
         """Writes the field for another program, whole or not at all, and returns the path; see `sdfcli export`.
 
         Args:
-            path: output file; its ending selects the format: `.vtkhdf` for the octree; `.vti`, `.npz`, `.raw` (with a
-                JSON header beside it), `.nvdb` or `.vdb` for a regular grid.
+            path: output file; its ending selects the format: `.vtkhdf` for the octree; `.h5` or `.hdf5` as by `save`;
+                `.vti`, `.npz`, `.raw` (with a JSON header beside it), `.nvdb` or `.vdb` for a regular grid.
             resolution: point count of a grid along its longest side; default: 128.
             window: a grid's box, as for `grid`.
             dtype: number format of `.npz` and `.raw` grids, `float32` (default) or `float16`.

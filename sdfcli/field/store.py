@@ -79,15 +79,19 @@ def save(field: Field, path: Path, force: bool = False) -> Path:
     InputError for an `info` that `load` rejects.
     """
     check_ending(path, *ENDINGS)
-    check_info(field.info)
     with written_whole(path, force) as temporary:
-        temporary.write_bytes(_image(field))
+        write(field, temporary)
     return path
 
 
-def _image(field: Field) -> bytes:
+def write(field: Field, path: Path) -> str:
+    """Writes a field's file, not atomically. Returns its `content_sha256`. Raises InputError for an `info` that `load`
+    rejects."""
+    check_info(field.info)
     with executor(available_threads()) as helpers:
-        return pack(field, helpers).image()
+        packed_field = pack(field, helpers)
+        path.write_bytes(packed_field.image())
+    return str(packed_field.attributes["content_sha256"].decode())
 
 
 class PackedList(NamedTuple):
@@ -253,6 +257,7 @@ def read(file: Any) -> Field:
     if version >= 4:
         return _read_blocks(file)
     field = _field(file, version)
+    field.__dict__["_version"] = version
     if _content_sha256_3(field) != text(file, "content_sha256"):
         raise damaged("content", "content_sha256")
     field.__dict__["content_sha256"] = text(file, "content_sha256")
@@ -298,7 +303,7 @@ def _read_blocks(file: Any) -> Field:
         given[name] = Deferred(partial(leaves.array, of))
     given |= _optional(file, {"nearest": corners, "leaf_cause": level.length})
     field = Field(domain, **cast("dict[str, Any]", given), info=info, step=step and step / parts, parts=parts)
-    field.__dict__.update(content_sha256=text(file, "content_sha256"), _stored=leaves)
+    field.__dict__.update(content_sha256=text(file, "content_sha256"), _stored=leaves, _version=FORMAT_VERSION)
     if level.length <= AT_ONCE:
         field._check()
     return field

@@ -55,10 +55,11 @@ def frame_name(index: int) -> str:
 class SequenceWriter:
     """Writer for a sequence file's content, frame by frame.
 
-    times: (t,), seconds, increasing.
+    times: (t,), seconds, increasing. info: the file's; None: from the frames'.
     """
 
-    def __init__(self, file: Any, domain: Domain, times: Floats) -> None:
+    def __init__(self, file: Any, domain: Domain, times: Floats, info: dict[str, Any] | None = None) -> None:
+        self._given = info
         self._file, self._domain, self._times = file, domain, times
         self._frames = file.create_group(FRAMES)
         self._hashes: list[str] = []
@@ -69,10 +70,12 @@ class SequenceWriter:
 
     def add(self, field: PackedField, motion: float | None) -> None:
         """Adds the next frame's field and motion, None if undefined."""
-        info = json.loads(field.attributes["info"])
         field.write(self._frames.create_group(frame_name(len(self._hashes))))
         self._hashes.append(field.attributes["content_sha256"].decode())
         self._motion.append(np.nan if motion is None else motion)
+        if self._given is not None:
+            return
+        info = json.loads(field.attributes["info"])
         self._parameters = info["parameters"]
         self._largest_error = max(self._largest_error, info["max_error"])
         for name, counts in self._counts.items():
@@ -80,7 +83,7 @@ class SequenceWriter:
 
     def finish(self) -> dict[str, Any]:
         """Writes the data shared by all frames. Returns `info` with `content_sha256`."""
-        motion, info = np.array(self._motion), self._info()
+        motion, info = np.array(self._motion), self._info() if self._given is None else self._given
         content = content_sha256(self._domain, self._times, motion, self._hashes)
         for name, values in (("time", self._times), ("motion", motion)):
             length = min(CHUNK, len(values))
@@ -128,6 +131,16 @@ def is_sequence(path: Path) -> bool:
             return text(file, "format") == SEQUENCE
     except FAULTS:
         return False
+
+
+def earliest_version(path: Path) -> int:
+    """The earliest format version among the fields in a sequence's file. Raises InputError as `load_sequence`."""
+
+    def reader(file: Any) -> int:
+        groups, count = open_group(file, FRAMES), whole_number(file, "frames")
+        return min(whole_number(open_group(groups, frame_name(index)), "format_version") for index in range(count))
+
+    return _of_file(path, reader, "not an intact sequence file")
 
 
 def load_sequence(path: str | PathLike[str]) -> FieldSequence:

@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import trimesh
 from typer.testing import CliRunner, Result
 
+import old_files
 import sdfcli
 import sdfcli.cli.export
 import shapes
@@ -21,6 +23,8 @@ from sdfcli.errors import DeviceError
 from sdfcli.export import FORMATS, Format
 from sdfcli.export.lattice import make_lattice, values
 from sdfcli.export.vdb import _openvdb
+from sdfcli.field.field import ARRAYS
+from sdfcli.field.store import FORMAT_VERSION
 
 RESOLUTION = 23
 WINDOW = [-1.0, 0.5, 2.0, 1.5, 1.75, 4.5]  # in the mesh's units, partly outside of the domain; its sides differ
@@ -347,7 +351,8 @@ def test_many_files(file: Path, tmp_path: Path) -> None:
         (["a.h5", "b.h5", "-o", "all.npz"], "{name}"),
         (["a.h5", "b.h5", "c.npz"], "name the output"),
         (["a.h5"], "name the output"),
-        (["a.h5", "b.h5"], ".vtkhdf"),
+        (["a.h5", "b.h5"], "use -o b.h5"),
+        (["a.h5", "b.ply"], ".vtkhdf"),
     ],
 )
 def test_outputs_that_are_not_clear(
@@ -417,6 +422,117 @@ def test_errors(words: list[str], says: str, file: Path, tmp_path: Path, monkeyp
     assert says in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+def small(kind: str) -> sdfcli.Field:
+    if kind == "parts":
+        field = sdfcli.build(shapes.box([0, 0, 0], [1, 0.6, 0.02]), device="cpu", tolerance=0.02)
+        assert field.parts > 1
+        return field
+    return sdfcli.build(
+        shapes.torus(8, 5), device="cpu", depth=4, tolerance=0.02, nearest=True, why=kind == "adaptive", octree=kind
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"), [(1, "adaptive"), (2, "adaptive"), (3, "adaptive"), (3, "bvh"), (3, "parts")]
+)
+def test_files_of_earlier_versions_are_rewritten(version: int, kind: str, tmp_path: Path) -> None:
+    field, new = small(kind), tmp_path / "new" / "a.h5"
+    old = old_files.save(field, tmp_path / "old.h5", version)
+    assert sdfcli.load(old).content_sha256 == old_files.content_sha256(field)
+    told = report(old, "-o", new)
+    assert told["output"] == str(new)
+    assert (told["leaves"], told["corners"], told["bytes"]) == (field.leaves, field.corners, new.stat().st_size)
+    found = sdfcli.load(new)
+    with h5py.File(new) as file:
+        assert file.attrs["format_version"] == FORMAT_VERSION
+        assert file.attrs["content_sha256"].decode() == told["content_sha256"] == found.content_sha256
+    for name in ARRAYS:
+        assert np.array_equal(getattr(found, name), getattr(field, name)), name
+    assert found.info == field.info
+    assert (found.domain.origin.tolist(), found.domain.length) == (field.domain.origin.tolist(), field.domain.length)
+    if version > 1:  # a file of version 1 has no steps
+        assert new.read_bytes() == field.save(tmp_path / "same.h5").read_bytes()
+
+
+def test_info_names_the_version(tmp_path: Path) -> None:
+    field = small("adaptive")
+    for path, version in ((old_files.save(field, tmp_path / "old.h5", 3), 3), (field.save(tmp_path / "new.h5"), 4)):
+        done = CliRunner().invoke(app, ["info", str(path)])
+        (row,) = [line for line in done.stdout.splitlines() if line.startswith("format ")]
+        assert f"version {version}" in row
+        assert (f"sdfcli export {path} -o NEW.h5" in " ".join(done.stdout.split())) == (version < FORMAT_VERSION)
+        done = CliRunner().invoke(app, ["info", str(path), "--json"])
+        assert json.loads(done.stdout)["format_version"] == version
+
+
+@pytest.fixture(scope="module")
+def moving(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new sequence of four frames; with the last one its faces change."""
+    folder = tmp_path_factory.mktemp("moving")
+    frames = [shapes.moved(shapes.torus(8, 5), offset=[0.1 * k, 0, 0]) for k in range(3)] + [shapes.icosphere(1)]
+    names = [f"{k}.ply" for k in range(4)]
+    for name, shape in zip(names, frames, strict=True):
+        trimesh.Trimesh(*shape, process=False).export(folder / name)
+    (folder / "times").write_text("0\n0.5\n2\n3\n")
+    meshes, times = [str(folder / name) for name in names], str(folder / "times")
+    words = ["sequence", *meshes, "-o", str(folder / "new.h5"), "--times", times, "--depth", "4"]
+    done = CliRunner().invoke(app, [*words, "--tolerance", "0.02", "--device", "cpu"])
+    assert done.exit_code == 0, done.output
+    return folder / "new.h5"
+
+
+def test_sequences_of_earlier_versions_are_rewritten(moving: Path, tmp_path: Path) -> None:
+    old, out = old_files.save_sequence(moving, tmp_path / "old.h5", 3), tmp_path / "out.h5"
+    for path, version in ((old, 3), (moving, FORMAT_VERSION)):
+        shown = CliRunner().invoke(app, ["info", str(path)]).stdout
+        assert f"fields of version {version}" in shown
+        assert (f"sdfcli export {path} -o NEW.h5" in " ".join(shown.split())) == (version < FORMAT_VERSION)
+        told = json.loads(CliRunner().invoke(app, ["info", str(path), "--json"]).stdout)
+        assert told["format_version"] == version
+    told = report(old, "-o", out)
+    assert out.read_bytes() == moving.read_bytes()
+    found = sdfcli.load_sequence(out)
+    fields = [found.at(k) for k in range(len(found))]
+    assert told["content_sha256"] == found.content_sha256 != sdfcli.load_sequence(old).content_sha256
+    assert (told["frames"], told["leaves"]) == (4, sum(field.leaves for field in fields))
+    assert told["corners"] == sum(field.corners for field in fields)
+    assert np.isnan(found.motion).tolist() == [True, False, False, True]
+    one = report(old, "--frame", 1, "-o", tmp_path / "one.h5")
+    assert one["content_sha256"] == fields[1].content_sha256 == sdfcli.load(tmp_path / "one.h5").content_sha256
+
+
+def test_a_damaged_frame_is_not_rewritten(moving: Path, tmp_path: Path) -> None:
+    old, out = old_files.save_sequence(moving, tmp_path / "old.h5", 3), tmp_path / "out.h5"
+    with h5py.File(old, "r+") as file:
+        file["frame/000002/residual"][40] += 1
+    done = invoke(old, "-o", out)
+    assert done.exit_code == 3
+    assert "frame 2: not an intact field" in done.stderr
+    assert list(tmp_path.iterdir()) == [old]
+
+
+def test_rewriting_replaces_nothing(file: Path, moving: Path, tmp_path: Path) -> None:
+    taken = tmp_path / "taken.h5"
+    taken.write_text("mine")
+    for source in (file, moving):
+        done = invoke(source, "-o", taken)
+        assert done.exit_code == 2
+        assert "--force" in done.stderr
+        assert taken.read_text() == "mine"
+        copy = tmp_path / source.name
+        copy.write_bytes(source.read_bytes())
+        for words in ([copy, "-o", copy], [copy, copy]):
+            assert invoke(*words, "--force").exit_code == 2
+        assert copy.read_bytes() == source.read_bytes()
+        done = invoke(source, taken, "--force")
+        assert done.exit_code == 2
+        assert f"use -o {taken}" in done.stderr
+    assert taken.read_text() == "mine"
+    assert invoke(file, "-o", taken, "--force").exit_code == 0
+    assert taken.read_bytes() == file.read_bytes()
+    assert invoke(file, "-o", tmp_path / "b.h5", "--resolution", 8).exit_code == 2
 
 
 def test_a_folder_of_meshes(tmp_path: Path) -> None:
