@@ -146,7 +146,7 @@ def work() -> None:
                     sdfcli.render(field, width=32, height=24, **look)
                 with tempfile.TemporaryDirectory() as folder:
                     sdfcli.load(field.save(Path(folder, "field.h5"))).gradient(points)
-                    replace(field).save(Path(folder, "copy.h5"))  # without the build's residuals
+                    replace(field).save(Path(folder, "copy.h5"))  # encoded from its arrays
             index = sdfcli.MeshDistance(mesh, sign=sign, device="cpu", threads=THREADS)
             all_queries(index)
             index.signed_distance(points)

@@ -203,6 +203,9 @@ def is_field(path: Path) -> bool:
 def load(path: str | PathLike[str]) -> Field:
     """Loads a field from an HDF5 file. Types, ranges and checksums are checked before use.
 
+    Up to 2^20 leaves are read at once. Larger fields are read block by block when their values are needed: methods and
+    attributes then raise these errors, too.
+
     Raises:
         InputError: the file is missing, damaged, or no field.
         OutOfMemoryError: the field does not fit into memory.

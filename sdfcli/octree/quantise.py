@@ -27,7 +27,7 @@ def step_for(tolerance: float, length: float) -> float | None:
 
 
 def restore(backend: Backend, corner_key: Array, residual: Array, step: float) -> Array:
-    """Distances (m,) float32 from residuals (m,) int32 in steps, sorted by level."""
+    """Distances (m,) float32 from residuals (m,) int32 in steps, sorted by level: files of versions 2 and 3."""
     distance = backend.xp.empty(len(corner_key), np.float32)
     for first, level, corner in by_level(backend, corner_key):
         backend.run(
