@@ -65,20 +65,6 @@ Dtype = Annotated[
 Samples = Annotated[int | None, typer.Option(hidden=True, help="Moved to `sdfcli samples`.")]
 
 
-class ExportedField(Line, title="export to .h5", shared="input output bytes seconds leaves corners content_sha256"):
-    """A field, in the newest format version. `content_sha256` is the new file's."""
-
-
-class ExportedSequence(Line, title="export to .h5, sequence", shared="input output bytes seconds frames"):
-    """A sequence, with all frames' fields in the newest format version."""
-
-    leaves: Annotated[Count, "of all frames together"]
-    corners: Annotated[Count, "of all frames together"]
-    content_sha256: Annotated[
-        str, stored("mesh", "sha256"), "[checksum](file.md#sequences) of times, motions and the frames' fields"
-    ]
-
-
 class ExportedGrid(Line, title="export", shared="input output bytes seconds"):
     """To a regular grid."""
 
@@ -96,6 +82,20 @@ class ExportedOctrees(Line, title="export to .vtkhdf, sequence", shared="input o
 
     leaves: Annotated[Count, "of all frames together"]
     corners: Annotated[Count, "of all frames together"]
+
+
+class ExportedField(Line, title="export to .h5", shared="input output bytes seconds leaves corners content_sha256"):
+    """A field, in the newest format version. `content_sha256` is the new file's."""
+
+
+class ExportedSequence(Line, title="export to .h5, sequence", shared="input output bytes seconds frames"):
+    """A sequence, with all frames' fields in the newest format version."""
+
+    leaves: Annotated[Count, "of all frames together"]
+    corners: Annotated[Count, "of all frames together"]
+    content_sha256: Annotated[
+        str, stored("mesh", "sha256"), "[checksum](file.md#sequences) of times, motions and the frames' fields"
+    ]
 
 
 def export(

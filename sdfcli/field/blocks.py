@@ -35,7 +35,7 @@ class Blocks:
     """Leaves and values by block, in Morton order.
 
     table  (b, 18) uint32: the level of a block's cell, its number of leaves, and of values by the split cells' level.
-    outer  number of values before all blocks': those of the domain's corners, and of the split cells around blocks.
+    outer  number of values before all blocks': at the domain's corners, and by the split cells around blocks.
     """
 
     table: U32

@@ -238,8 +238,7 @@ class StoredList:
         return entries
 
     def read_into(self, entries: npt.NDArray[Any], here: slice) -> None:
-        """Places some entries among all: exactly those of chunks that the file has. Raises InputError for a damaged
-        chunk."""
+        """Places some entries among all: whole chunks. Raises InputError for a damaged chunk."""
         if self.entries is not None:
             entries[here] = self.entries[here]
         else:

@@ -46,7 +46,7 @@ def _sha256(entries: npt.NDArray[Any]) -> bytes:
 class CheckedList:
     """A list in a file whose chunks are read, and compared with their checksums, when they are needed.
 
-    entries  (n,); those that have not been needed are undefined.
+    entries  (n,); undefined where not needed yet.
     """
 
     def __init__(self, given: StoredList, sums: npt.NDArray[np.uint8]) -> None:

@@ -48,6 +48,8 @@ EXAMPLES = {
     "export": "export field.h5 new.npz --resolution 4",
     "export to .vtkhdf": "export field.h5 new.vtkhdf",
     "export to .vtkhdf, sequence": "export anim.h5 new.vtkhdf",
+    "export to .h5": "export field.h5 -o newest.h5",
+    "export to .h5, sequence": "export anim.h5 -o newest_anim.h5",
     "samples": "samples TORUS -o new.npz --count 100",
     "samples, failed": "samples nothing.ply -o new.npz",
     "check": "check TORUS",
