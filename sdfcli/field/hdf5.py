@@ -233,20 +233,22 @@ class StoredList:
         entries = np.empty(self.length, self.dtype)
         count = len(self.places)
         with executor(available_threads() if count > 1 else 1) as helpers:
-            for _ in helpers.map(partial(self._place, entries), range(count)):
+            for _ in helpers.map(partial(self._place, entries, slice(0, self.length)), range(count)):
                 pass
         return entries
 
     def read_into(self, entries: npt.NDArray[Any], here: slice) -> None:
-        """Places some entries among all: whole chunks. Raises InputError for a damaged chunk."""
+        """Places some entries among all. Raises InputError for a damaged chunk."""
         if self.entries is not None:
             entries[here] = self.entries[here]
         else:
-            self._place(entries, here.start // self.chunk)
+            for number in range(here.start // self.chunk, -(-min(here.stop, self.length) // self.chunk)):
+                self._place(entries, here, number)
 
-    def _place(self, entries: npt.NDArray[Any], number: int) -> None:
-        """Unpacks a chunk to its place."""
-        part = entries[number * self.chunk : (number + 1) * self.chunk]
+    def _place(self, entries: npt.NDArray[Any], here: slice, number: int) -> None:
+        """Unpacks a chunk's entries among some to their place."""
+        chunk = slice(number * self.chunk, (number + 1) * self.chunk)
+        part = entries[max(here.start, chunk.start) : min(here.stop, chunk.stop)]
         offset, size = self.places[number].tolist()
         itemsize = self.dtype.itemsize
         try:
@@ -254,7 +256,7 @@ class StoredList:
             rows = unpacked(data, self.filters, itemsize, self.chunk * itemsize)
         except (ValueError, OSError) as error:
             raise InputError(f"{self.name} has a chunk that cannot be unpacked") from error
-        part.view(np.uint8).reshape(-1, itemsize)[:] = rows[: len(part)]
+        part.view(np.uint8).reshape(-1, itemsize)[:] = rows[max(0, here.start - chunk.start) :][: len(part)]
 
 
 def _filters(dataset: Any, name: str) -> list[int]:
