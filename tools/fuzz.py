@@ -28,6 +28,7 @@ import tempfile
 import time
 import traceback
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,17 @@ def cube() -> tuple[Any, Any]:
     return vertices, np.array([t for a, b, c, d in sides for t in ((a, b, c), (a, c, d))])
 
 
+@contextlib.contextmanager
+def replaced(module: Any, **values: Any) -> Iterator[None]:
+    """Sets a module's constants for a while."""
+    before = {name: getattr(module, name) for name in values}
+    try:
+        vars(module).update(values)
+        yield
+    finally:
+        vars(module).update(before)
+
+
 def whole_files() -> dict[str, tuple[str, bytes]]:
     """File suffix and valid content by kind."""
     import trimesh
@@ -82,7 +94,9 @@ def whole_files() -> dict[str, tuple[str, bytes]]:
         "poses-table": ("csv", b"time,x,y,z,qx,qy,qz,qw\n" + 3 * b"0.5,1,-2,3e-1,0,0,0.6,0.8\n"),
         "poses-json": ("json", json.dumps([{"position": [1, 2, 3], "orientation": turn}]).encode()),
     }
-    with tempfile.TemporaryDirectory() as folder:
+    from sdfcli.field import blocks
+
+    with tempfile.TemporaryDirectory() as folder, replaced(blocks, MOST_LEAVES=8):
         small = {"device": "cpu", "depth": 2, "tolerance": 0.05, "nearest": True, "why": True}
         files["field"] = ("h5", sdfcli.build(cube(), **small).save(Path(folder, "field.h5")).read_bytes())
         files["field-parts"] = files["field-chunks"] = files["field"]
@@ -329,13 +343,20 @@ def whole_field() -> sdfcli.Field:
 
 
 def read_field(path: Path) -> None:
-    """Every operation on a field file."""
-    field = sdfcli.load(path)
-    show(path, field)
-    points = field.domain.origin + np.linspace(-0.5, 1.5, 40)[:, None] * field.domain.length
-    assert np.isfinite(field.sample(points)).any() or not np.isfinite(points).all()
-    field.gradient(points)
-    field.leaf_at(np.clip(points, field.domain.origin, field.domain.origin + field.domain.length))
+    """Every operation on a field file, read whole and when needed."""
+    from sdfcli.field import store
+
+    for at_once in (store.AT_ONCE, 0):
+        with replaced(store, AT_ONCE=at_once):
+            field = sdfcli.load(path)
+            show(path, field)
+            points = field.domain.origin + np.linspace(-0.5, 1.5, 40)[:, None] * field.domain.length
+            for k in range(0, 40, 13):
+                field.sample(points[k])
+            assert np.isfinite(field.sample(points)).any() or not np.isfinite(points).all()
+            field.gradient(points)
+            field.leaf_at(np.clip(points, field.domain.origin, field.domain.origin + field.domain.length))
+            assert np.isfinite(field.distance).all()
 
 
 def show(path: Path, field: sdfcli.Field) -> None:

@@ -240,6 +240,20 @@ def test_memory_is_checked_by_what_is_decoded(path: Path, monkeypatch: pytest.Mo
         _ = found.distance
 
 
+@pytest.mark.parametrize("chunk", [1, 7, 63, 65, 200, 10**6])
+def test_chunks_of_other_lengths(path: Path, chunk: int) -> None:
+    """As other programs pack them."""
+    field = make_field()
+    with h5py.File(path, "r+") as file:
+        for name in ("leaf_level", "residual", "block", "chunk_sha256"):
+            data = file[name][()]
+            del file[name]
+            file.create_dataset(name, data=data, chunks=(min(chunk, len(data)),), compression="gzip")
+    found, points = sdfcli.load(path), points_around(field, np.random.default_rng(14))
+    assert found.sample(points[:2]).tobytes() == field.sample(points[:2]).tobytes()
+    field_files.check_same(found, field)
+
+
 # ---- Threads, copies ----
 
 
