@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from sdfcli.spatial.morton import LATTICE_BITS
 MOST_LEAVES = 1 << 21
 """Leaves per block. Points on the border of blocks are stored more than once, which would take 8 % of a file with
 blocks of 2^17; a single point's value takes a whole block, 60 ms."""
+
+SUBTREE_LEAVES = 1 << 13
+"""Leaves that a thread encodes at a time."""
 
 LEVELS: int = C.SPLIT_LEVELS
 """Levels with split cells."""
@@ -90,21 +93,34 @@ def cell_size(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     return np.uint64(1) << (np.uint64(3) * (np.uint64(LATTICE_BITS) - level))
 
 
-def cut(leaf_key: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint8], U32]:
-    """Levels (b,) and leaf counts (b,) of the largest cells with at most MOST_LEAVES leaves, in Morton order."""
-    whole: list[npt.NDArray[np.uint64]] = []
+class Cells(NamedTuple):
+    """Cells in Morton order: lower corners' Morton codes (k,) on the lattice, levels (k,), and leaf counts (k,)."""
+
+    key: npt.NDArray[np.uint64]
+    level: npt.NDArray[np.uint8]
+    leaves: U32
+
+
+def cut(leaf_key: npt.NDArray[np.uint64], most: int) -> tuple[Cells, Cells]:
+    """The largest cells with at most `most` leaves, and the cells that contain several of these."""
+    found: list[npt.NDArray[np.uint64]] = []
     key, begin, end = np.zeros(1, np.uint64), np.zeros(1, np.int64), np.array([len(leaf_key)])
     level = 0
     while len(key):
-        small = end - begin <= MOST_LEAVES
-        whole.append(np.stack((key, np.full_like(key, level), (end - begin).astype(np.uint64)))[:, small])
+        count = (end - begin).astype(np.uint64)
+        found.append(np.stack((key, np.full_like(key, level), count)))
         level += 1
-        size = cell_size(np.full(1, level, np.uint8))
-        key = (key[~small, None] + np.arange(8, dtype=np.uint64) * size).ravel()
+        size, large = cell_size(np.full(1, level, np.uint8)), count > most
+        key = (key[large, None] + np.arange(8, dtype=np.uint64) * size).ravel()
         begin, end = (np.searchsorted(leaf_key, edge) for edge in (key, key + size))
-    found = np.concatenate(whole, axis=1)
-    found = found[:, np.argsort(found[0])]
-    return found[1].astype(np.uint8), found[2].astype(np.uint32)
+    key, levels, count = np.concatenate(found, axis=1)
+    order = np.lexsort((levels, key))
+
+    def chosen(which: npt.NDArray[np.bool_]) -> Cells:
+        own = order[which[order]]
+        return Cells(key[own], levels[own].astype(np.uint8), count[own].astype(np.uint32))
+
+    return chosen(count <= most), chosen(count > most)
 
 
 @dataclass(frozen=True)
@@ -167,16 +183,29 @@ class Trees:
         """The faults found, as bits."""
         return int(self.backend.to_host(self._faults)[0])
 
-    def counts(self, which: Array, blocks: Group, hanging: bool) -> U32:
-        """Value counts (k, 16) uint32 of some blocks, by level."""
-        count = self.backend.xp.empty((len(which), LEVELS), np.uint32)
-        self.run("count", which, blocks, hanging=int(hanging), count=count)
-        found: U32 = self.backend.to_host(count)
-        return found
+    def subtrees(self, block: npt.NDArray[Any], cells: Cells, alone: npt.NDArray[Any]) -> Group:
+        """Kernel arguments: cells (k,) in blocks (k,); alone (k,): without the cells in them."""
+        given = {"block": (block, np.uint32), "key": (cells.key, np.uint64)}
+        given |= {"level": (cells.level, np.uint8), "alone": (alone, np.uint8)}
+        of_host = self.backend.from_host
+        arrays = {name: of_host(np.ascontiguousarray(each, dtype)) for name, (each, dtype) in given.items()}
+        return self.backend.group("Subtrees", **arrays)
+
+    def counts(self, subtrees: Group, blocks: Group, hanging: bool) -> npt.NDArray[np.int64]:
+        """Value counts (k, 16) of subtrees, by level."""
+        n = len(subtrees.values["block"])
+        count = self.backend.xp.empty((n, LEVELS), np.uint32)
+        self.backend.run("sdf_block_count", n, all=blocks, of=subtrees, hanging=int(hanging), count=count)
+        return self.backend.to_host(count).astype(np.int64)
+
+    def all_around(self) -> Group:
+        """All cells around blocks, as one subtree."""
+        zero = np.zeros(1, np.uint8)
+        return self.subtrees(zero, Cells(zero.astype(np.uint64), zero, zero.astype(np.uint32)), zero)
 
     def begin_around(self) -> U32:
         """(17,): index of the first value of each level around blocks, and of the end."""
-        counts = self.counts(self.only, self.around, hanging=True)
+        counts = self.counts(self.all_around(), self.around, hanging=True)
         return np.cumsum([8, *counts.ravel()], dtype=np.uint32)
 
     def at_corner(self, cell: Array, c: int) -> Array:
@@ -202,13 +231,18 @@ def encode(
     leaf_corner: (n, 8) uint32: the leaves' corners among value (m,); None: value is (n, 8). Also returns whether the
     values are exact: steps need not restore them.
     """
-    xp, (level, leaves) = backend.xp, cut(leaf_key)
-    every = xp.arange(len(level), dtype=np.uint32)
+    xp, ((_, level, leaves), _) = backend.xp, cut(leaf_key, MOST_LEAVES)
     trees, hanging = Trees(backend, level, np.cumsum(leaves, dtype=np.uint32), leaf_level), int(step is None)
-    trees.run("tree", every, trees.blocks)
+    trees.run("tree", xp.arange(len(level), dtype=np.uint32), trees.blocks)
     around = trees.begin_around()
-    table = np.column_stack((level, leaves, trees.counts(every, trees.blocks, bool(hanging)))).astype(np.uint32)
-    blocks = Blocks(table, int(around[-1]))
+    block, subtrees = _subtrees_of(trees, leaf_key, level)
+    counts = trees.counts(subtrees, trees.blocks, bool(hanging))
+    of_block = np.zeros((len(level), LEVELS), np.int64)
+    np.add.at(of_block, block, counts)
+    blocks = Blocks(np.column_stack((level, leaves, of_block)).astype(np.uint32), int(around[-1]))
+    before = counts.cumsum(axis=0) - counts  # of a level, in all blocks
+    own_first = blocks.begin[:-1].reshape(-1, LEVELS) - (of_block.cumsum(axis=0) - of_block)
+    begin = backend.from_host((own_first[block] + before).astype(np.uint32))
     corner = xp.empty((len(level), 8), np.float32)  # of the blocks' cells
     root, whole = backend.from_host(trees.root), np.zeros(8, np.float32)
     for c in range(8):
@@ -218,16 +252,30 @@ def encode(
         whole[c] = corner[int(trees.at_corner(xp.full(1, first, np.uint32), c)[0]), c]
     steps = xp.empty(int(blocks.begin[-1]), np.int32)
     known = {"step": step or 0.0, "steps": steps}
-    begin = backend.from_host(blocks.begin[:-1])
-    own = {"leaf_corner": leaf_corner, "value": value, "hanging": hanging, "begin": begin}
-    trees.run("encode", every, trees.blocks, **own, **known)
-    begin = backend.from_host(around[:-1])
-    trees.run("encode", trees.only, trees.around, begin=begin, leaf_corner=None, value=corner, hanging=1, **known)
+    own = {"all": trees.blocks, "leaf_corner": leaf_corner, "value": value, "hanging": hanging}
+    backend.run("sdf_block_encode", len(block), of=subtrees, begin=begin, **own, **known)
+    own = {"all": trees.around, "leaf_corner": None, "value": corner, "hanging": 1}
+    backend.run("sdf_block_encode", 1, of=trees.all_around(), begin=backend.from_host(around[:-1]), **own, **known)
     found = backend.to_host(steps)
     found[:8] = whole.view(np.int32) if step is None else np.rint(np.clip(whole / np.float64(step), -(2**30), 2**30))
     if step is None:
         return blocks, found.view(np.float32), True
     return blocks, found, (found[:8] * step).astype(np.float32).tobytes() == whole.tobytes() and not trees.faults()
+
+
+def _subtrees_of(
+    trees: Trees, leaf_key: npt.NDArray[np.uint64], level: npt.NDArray[np.uint8]
+) -> tuple[npt.NDArray[np.intp], Group]:
+    """The blocks' split cells in subtrees, in Morton order, for as many threads: each one's block, and kernel
+    arguments. level: the blocks'."""
+    small, large = cut(leaf_key, min(SUBTREE_LEAVES, MOST_LEAVES))
+    key, levels = np.append(small.key, large.key), np.append(small.level, large.level)
+    leaves = np.append(small.leaves, large.leaves)
+    alone = np.repeat([0, 1], [len(small.key), len(large.key)])
+    block = np.searchsorted(np.cumsum(cell_size(level)), key, "right")
+    own = np.flatnonzero((leaves > 1) & (levels >= level[block]))
+    own = own[np.lexsort((levels[own], key[own]))]
+    return block[own], trees.subtrees(block[own], Cells(key[own], levels[own], leaves[own]), alone[own])
 
 
 class Decoder:

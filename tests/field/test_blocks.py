@@ -62,10 +62,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("blocks")
 
 
-def check(field: Field, most: int, path: Path) -> None:
-    """The file is as told, and its field the same, read whole or when needed."""
+def check(field: Field, most: int, path: Path, together: int = 8) -> None:
+    """The file is as told, and its field the same, read whole or when needed. together: leaves encoded by a thread."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "MOST_LEAVES", most)
+        patch.setattr(blocks, "SUBTREE_LEAVES", together)
         field.save(path, force=True)
         field_files.check_file(path, field, most)
         for at_once in (store.AT_ONCE, 0):
@@ -84,9 +85,10 @@ def check(field: Field, most: int, path: Path) -> None:
     splits=st.sampled_from([0, 1, 5, 30]),
     deep=st.booleans(),
     most=st.sampled_from(CUTS),
+    together=st.sampled_from(CUTS),
 )
-def test_order_and_code(folder: Path, kind: str, seed: int, splits: int, deep: bool, most: int) -> None:
-    check(random_field(kind, seed, splits, deep), most, folder / "field.h5")
+def test_order_and_code(folder: Path, kind: str, seed: int, splits: int, deep: bool, most: int, together: int) -> None:
+    check(random_field(kind, seed, splits, deep), most, folder / "field.h5", together)
 
 
 @pytest.mark.parametrize("most", CUTS)

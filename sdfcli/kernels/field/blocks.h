@@ -94,45 +94,56 @@ FN void each_sharing(const Split& own, int j, const Visit& visit) {
     }
 }
 
-// Visits a block's split cells depth first: at_split(cell, the cell above or null), then at_leaf(leaf, cell, octant)
+// Enters a split cell's child, which is split.
+FN void enter_child(const u32* children, const Split& own, u32 octant, Split& below) {
+    below.cell = children[8 * (size_t)own.cell + octant];
+    below.octant = octant, below.level = own.level + 1, below.next = 0;
+    below.key = own.key + octant * cell_size(below.level);
+    int x = octant & 1, y = octant >> 1 & 1, z = octant >> 2;
+    UNROLL
+    for (int j = 0; j < 27; j++) {
+        Offset o = offset_of(j);
+        if (!is_corner(j) && j != SDF_CENTRE)
+            below.around[j] = own.child(children, x + o.x - 1, y + o.y - 1, z + o.z - 1);
+    }
+    below.around[SDF_CENTRE] = below.cell;
+}
+
+// A cell within a block: alone, or with all cells in it.
+struct Subtree {
+    u64 key;
+    u32 level;
+    bool alone;
+};
+
+// Visits a subtree's split cells depth first: at_split(cell, the cell above or null), then at_leaf(leaf, cell, octant)
 // for its leaves. at_split may return false to end.
 template <class AtSplit, class AtLeaf>
-FN void each_split(const Blocks& a, u32 block, u64 key, const AtSplit& at_split, const AtLeaf& at_leaf) {
+FN void each_split(const Blocks& a, u32 block, const Subtree& of, const AtSplit& at_split, const AtLeaf& at_leaf) {
     if (a.leaf_end[block] - first_leaf(a, block) == 1) return;
     Split way[SDF_SPLIT_LEVELS];
-    way[0].cell = first_split(a, block), way[0].key = key, way[0].level = a.level[block];
+    way[0].cell = first_split(a, block), way[0].level = a.level[block], way[0].next = 0;
+    way[0].key = of.key & ~(cell_size(way[0].level) - 1);
     for (u32& cell : way[0].around) cell = SDF_NONE;
+    way[0].around[SDF_CENTRE] = way[0].cell;
     int depth = 0;
-    for (bool enters = true;;) {
+    for (; way[depth].level < of.level; depth++)
+        enter_child(a.child, way[depth], (u32)(of.key >> 3 * (SDF_LATTICE_BITS - 1 - way[depth].level)) & 7u,
+                    way[depth + 1]);
+    const int top = depth;
+    for (bool enters = true; depth >= top; depth += enters ? 1 : -1) {
         Split& own = way[depth];
-        if (enters) {
-            own.next = 0;
-            own.around[SDF_CENTRE] = own.cell;
-            if (!at_split(own, depth ? &way[depth - 1] : nullptr)) return;
-        }
+        if (enters && (!at_split(own, depth ? &way[depth - 1] : nullptr) || of.alone)) return;
         enters = false;
         while (own.next < 8 && !enters) {
             u32 octant = own.next++, child = a.child[8 * (size_t)own.cell + octant];
             if (is_leaf(child)) {
                 at_leaf(leaf_index(child), own, octant);
-                continue;
+            } else {
+                enter_child(a.child, own, octant, way[depth + 1]);
+                enters = true;
             }
-            Split& below = way[depth + 1];
-            below.cell = child, below.octant = octant, below.level = own.level + 1;
-            below.key = own.key + octant * cell_size(below.level);
-            int x = octant & 1, y = octant >> 1 & 1, z = octant >> 2;
-            UNROLL
-            for (int j = 0; j < 27; j++) {
-                Offset o = offset_of(j);
-                if (!is_corner(j) && j != SDF_CENTRE)
-                    below.around[j] = own.child(a.child, x + o.x - 1, y + o.y - 1, z + o.z - 1);
-            }
-            enters = true;
         }
-        if (enters)
-            depth++;
-        else if (depth-- == 0)
-            return;
     }
 }
 
@@ -156,18 +167,26 @@ FN Listing listing(const Split& own) {
     return found;
 }
 
+struct Subtrees {
+    const u32* block;  // [subtrees] each one's block
+    const u64* key;    // [subtrees] Morton code of its cell
+    const u8* level;   // [subtrees] its cell's level
+    const u8* alone;   // [subtrees] 1: without the cells in it
+};
+FN Subtree subtree_of(const Subtrees& a, u32 i) { return {a.key[i], a.level[i], a.alone[i] != 0}; }
+
 struct sdf_block_count_args {
-    u32 n;  // blocks to do
+    u32 n;  // subtrees
     Blocks all;
-    const u32* block;  // [n]
-    int hanging;       // whether hanging points are listed
-    u32* count;        // [n, 16] out: points listed by the split cells on each level
+    Subtrees of;
+    int hanging;  // whether hanging points are listed
+    u32* count;   // [n, 16] out: points listed by the split cells on each level
 };
 SDF_KERNEL(sdf_block_count, LARGE, i) {
     u32* count = a.count + SDF_SPLIT_LEVELS * i;
     for (u32 level = 0; level < SDF_SPLIT_LEVELS; level++) count[level] = 0;
     each_split(
-        a.all, a.block[i], 0,
+        a.all, a.of.block[i], subtree_of(a.of, i),
         [&](const Split& own, const Split*) {
             Listing found = listing(own);
             count[own.level] += (u32)popcount(a.hanging ? found.first : found.first & ~found.hangs);
@@ -189,10 +208,10 @@ FN int steps_between(double base, float value, double step) {
 }
 
 struct sdf_block_encode_args {
-    u32 n;  // blocks to do
+    u32 n;  // subtrees
     Blocks all;
-    const u32* block;        // [n]
-    const u32* begin;        // [begins] by block and level: index of the first value
+    Subtrees of;
+    const u32* begin;        // [n, 16] index of the first value of each level
     const u32* leaf_corner;  // [leaves, 8] indices of the leaves' corners; or null: leaf by leaf
     const float* value;      // [corners]
     int hanging;             // whether hanging points are listed
@@ -208,7 +227,7 @@ SDF_KERNEL(sdf_block_encode, LARGE, i) {
     u32 next[SDF_SPLIT_LEVELS];
     for (u32 level = 0; level < SDF_SPLIT_LEVELS; level++) next[level] = a.begin[SDF_SPLIT_LEVELS * i + level];
     each_split(
-        a.all, a.block[i], 0,
+        a.all, a.of.block[i], subtree_of(a.of, i),
         [&](Split& own, const Split*) {
             Listing found = listing(own);
             double base[27], corner[8];
@@ -284,7 +303,7 @@ SDF_KERNEL(sdf_block_decode, LARGE, i) {
         enter(a.entry, a.key[block], a.all.level[block], make_leaf(leaf));
     }
     each_split(
-        a.all, block, a.key[block],
+        a.all, block, {a.key[block], a.all.level[block], false},
         [&](Split& own, const Split* above) {
             double base[27], corner[8];
             for (int c = 0; c < 8; c++) {
