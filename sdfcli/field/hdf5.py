@@ -282,7 +282,8 @@ def _chunks(dataset: Any, name: str) -> npt.NDArray[np.int64]:
 
     def look(chunk: Any) -> None:
         number, rest = divmod(chunk.chunk_offset[0], length)
-        if rest or chunk.filter_mask or chunk.byte_offset is None or chunk.byte_offset + chunk.size > end:
+        outside = number >= len(places) or chunk.byte_offset is None or chunk.byte_offset + chunk.size > end
+        if rest or chunk.filter_mask or outside:
             wrong.append(chunk)
         else:
             places[number] = chunk.byte_offset, chunk.size
