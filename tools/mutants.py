@@ -706,6 +706,62 @@ MUTANTS = [
         "if (place % 64 > 64)",
         ("tests/spatial/test_shifted_sort.py::test_codes",),
     ),
+    Mutant(
+        "blocks: hanging points",
+        f"{K}/field/blocks.h",
+        "            hangs |= is_leaf(cell) && cell != SDF_NONE;\n            first",
+        "            hangs |= is_leaf(cell);\n            first",
+        ("tests/field/test_blocks.py::test_order_and_code",),
+    ),
+    Mutant(
+        "blocks: a shared point's first lister",
+        f"{K}/field/blocks.h",
+        "if (cell < lister) lister = cell, at = point;",
+        "if (cell < lister) lister = cell, at = j;",
+        ("tests/field/test_blocks.py::test_order_and_code",),
+    ),
+    Mutant(
+        "blocks: values of other levels",
+        f"{K}/field/blocks.h",
+        "if (next[level] != begin[level + 1]) fault(a.all, COUNT_FAULT);",
+        "if (next[level] > begin[level + 1]) fault(a.all, COUNT_FAULT);",
+        ("tests/field/test_stored.py::test_hostile_files",),
+    ),
+    Mutant(
+        "blocks: steps beside the nearest",
+        f"{K}/field/blocks.h",
+        "int near = nearest + (k == 1) - (k == 2);",
+        "int near = nearest;",
+        ("tests/field/test_blocks.py::test_steps_that_rounding_hides",),
+    ),
+    Mutant(
+        "blocks that disagree",
+        "sdfcli/field/stored.py",
+        "        if int(marks[0]):\n",
+        "        if False:\n",
+        ("tests/field/test_stored.py::test_hostile_files",),
+    ),
+    Mutant(
+        "late reads without checksums",
+        "sdfcli/field/stored.py",
+        "        if _sha256(self.entries[here]) != self._sums[number].tobytes():\n",
+        "        if False:\n",
+        ("tests/field/test_stored.py::test_every_byte_counts_where_it_is_needed",),
+    ),
+    Mutant(
+        "fewer blocks than points need",
+        "sdfcli/field/stored.py",
+        'np.searchsorted(self.blocks.key, key, "right") - 1',
+        'np.searchsorted(self.blocks.key, key, "left") - 1',
+        ("tests/field/test_stored.py::test_points_read_their_blocks_only",),
+    ),
+    Mutant(
+        "another file by the same name",
+        "sdfcli/field/hdf5.py",
+        "not os.path.sameopenfile(number, handle.get_vfd_handle())",
+        "False",
+        ("tests/field/test_stored.py::test_a_file_that_is_replaced_while_it_is_opened",),
+    ),
 ]
 
 

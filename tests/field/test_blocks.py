@@ -149,6 +149,17 @@ def test_hanging_points_with_other_values(tmp_path: Path, most: int, monkeypatch
         assert sdfcli.load(path).step is None
 
 
+@pytest.mark.parametrize("value", [1.0, -1.0])
+def test_steps_that_rounding_hides(tmp_path: Path, value: float) -> None:
+    """10^7 steps are rounded to 1, the nearest number of steps to 1 is another, and that is rounded to less."""
+    step = (1 + 5.5e-8) / 1e7
+    field = oracle.random_field(np.random.default_rng(1), 1)
+    distance = np.zeros(len(field.distance), np.float32)
+    distance[(oracle.lattice(field.corner_key) == field_files.FULL // 2).all(axis=1)] = value
+    check(dataclasses.replace(field, distance=distance, step=step), 64, tmp_path / "field.h5")
+    assert 10**7 in np.abs(field_files.steps_in(tmp_path / "field.h5")[0])
+
+
 # ---- The same bits ----
 
 

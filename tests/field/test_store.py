@@ -936,6 +936,21 @@ def test_chunks_longer_than_their_dataset(saved: Path) -> None:
     assert "leaf_level has chunks that are longer" in check_refused(saved)
 
 
+@pytest.mark.parametrize("kind", ["saved", "coded_3"])
+def test_chunks_beyond_their_dataset(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> None:
+    content = request.getfixturevalue(kind).read_bytes()
+    path, places, at = tmp_path / "other.h5", list[int](), -1
+    while (at := content.find(b"TREE\x01", at + 1)) >= 0:  # an index of chunks; from byte 32 on, the first one's place
+        places.append(at + 32)
+    assert places
+    for at in places:
+        for place in (1 << 60, 2**64 - 1, *(length << 40 for length in range(20, 400, 19))):
+            noisy = bytearray(content)
+            noisy[at : at + 8] = place.to_bytes(8, "little")
+            path.write_bytes(noisy)
+            check_refused(path)
+
+
 def test_a_chunk_that_is_missing(saved: Path) -> None:
     with h5py.File(saved, "r+") as file:
         length, kind, options = len(file["leaf_level"]), file["leaf_level"].dtype, file["leaf_level"].chunks

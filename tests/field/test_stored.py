@@ -333,6 +333,23 @@ def test_a_file_that_is_replaced_or_deleted(path: Path, tmp_path: Path) -> None:
         field_files.check_same(found, field)
 
 
+def test_a_file_that_is_replaced_while_it_is_opened(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, opened = make_field(seed=9).save(tmp_path / "other.h5"), os.open
+
+    def open_other(name: Any, *rest: Any, **more: Any) -> int:
+        if str(name) == str(path) and other.exists():
+            os.replace(other, path)
+        return opened(name, *rest, **more)
+
+    monkeypatch.setattr(os, "open", open_other)
+    with pytest.raises(InputError, match="was replaced while it was read"):
+        sdfcli.load(path)
+    assert not other.exists()
+    field_files.check_same(sdfcli.load(path), make_field(seed=9))
+
+
 def test_a_field_may_replace_its_own_file(path: Path) -> None:
     field, found = make_field(), sdfcli.load(path)
     before = path.read_bytes()
