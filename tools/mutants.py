@@ -725,7 +725,7 @@ MUTANTS = [
         f"{K}/field/blocks.h",
         "if (next[level] != begin[level + 1]) fault(a.all, COUNT_FAULT);",
         "if (next[level] > begin[level + 1]) fault(a.all, COUNT_FAULT);",
-        ("tests/field/test_stored.py::test_hostile_files",),
+        ("tests/field/test_stored.py::test_more_values_than_a_block_needs",),
     ),
     Mutant(
         "blocks: steps beside the nearest",
@@ -746,14 +746,14 @@ MUTANTS = [
         "sdfcli/field/stored.py",
         "        if _sha256(self.entries[here]) != self._sums[number].tobytes():\n",
         "        if False:\n",
-        ("tests/field/test_stored.py::test_every_byte_counts_where_it_is_needed",),
+        ("tests/field/test_stored.py::test_entries_that_fit_the_sums_of_hdf5",),
     ),
     Mutant(
         "fewer blocks than points need",
         "sdfcli/field/stored.py",
         'np.searchsorted(self.blocks.key, key, "right") - 1',
         'np.searchsorted(self.blocks.key, key, "left") - 1',
-        ("tests/field/test_stored.py::test_points_read_their_blocks_only",),
+        ("tests/field/test_stored.py::test_corners_of_blocks_belong_to_them",),
     ),
     Mutant(
         "another file by the same name",

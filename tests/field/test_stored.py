@@ -147,6 +147,18 @@ def test_points_read_their_blocks_only(tmp_path: Path, reads: Reads, kind: str) 
             reads.clear()
 
 
+def test_corners_of_blocks_belong_to_them(tmp_path: Path, reads: Reads) -> None:
+    field = dataclasses.replace(make_field(), domain=dataclasses.replace(make_field().domain, origin=np.zeros(3)))
+    field = dataclasses.replace(field, domain=dataclasses.replace(field.domain, length=1.0))
+    path = field.save(tmp_path / "field.h5")
+    pieces = Pieces(path)
+    for block, leaf in list(enumerate(pieces.leaf_begin))[::5]:
+        point = oracle.lattice(field.leaf_key)[leaf] / field_files.FULL
+        assert sdfcli.load(path).leaf_at(point) == leaf
+        assert set(reads) == pieces.chunks({block})
+        reads.clear()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_blocks_are_added_as_points_come(tmp_path: Path, reads: Reads, kind: str) -> None:
     field = make_field(kind)
@@ -454,6 +466,22 @@ def test_every_byte_counts_where_it_is_needed(path: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "again.h5").exists()
 
 
+@pytest.mark.parametrize("name", ["leaf_level", "residual", "residual_part"])
+def test_entries_that_fit_the_sums_of_hdf5(tmp_path: Path, name: str) -> None:
+    field = make_field("parts")
+    path, rng = field.save(tmp_path / "field.h5"), np.random.default_rng(15)
+    whole = path.read_bytes()
+    with h5py.File(path) as file:
+        entries = file[name][()]
+    for entry in rng.choice(len(entries), 10, replace=False).tolist():
+        path.write_bytes(whole)
+        with h5py.File(path, "r+") as file:
+            file[name][entry] = entries[entry] ^ 2
+        found = sdfcli.load(path)
+        with pytest.raises(InputError, match=f"chunk_sha256 does not match its chunk {entry // CHUNK} of {name};"):
+            _ = found.distance
+
+
 def test_every_byte_counts_at_once_where_files_are_small(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "AT_ONCE", 1 << 20)
     whole, rng = path.read_bytes(), np.random.default_rng(11)
@@ -615,6 +643,20 @@ def test_hostile_files(fuzz: Any, path: Path, name: str, at_once: int, monkeypat
         read_all(path)
     check_message(caught.value, path)
     assert "does not match" not in str(caught.value)
+
+
+def test_more_values_than_a_block_needs(fuzz: Any, path: Path) -> None:
+    """It is refused by itself; the next one, which lacks a value, has not been read."""
+    pieces, field = Pieces(path), make_field()
+    block = int(np.argmax((pieces.value_end > pieces.value_begin)[:-1] & (pieces.value_end > pieces.value_begin)[1:]))
+    with h5py.File(path, "r+") as file:
+        table = file["block"][()].reshape(-1, 18)
+        last, first = (int(np.flatnonzero(table[row, 2:])[end]) for row, end in ((block, -1), (block + 1, 0)))
+        added((block, 2 + last, 1), (block + 1, 2 + first, -1))(file)
+        fuzz.seal(file)
+    inside = (oracle.lattice(field.leaf_key)[pieces.leaf_begin[block]] + 0.5) / field_files.FULL
+    with pytest.raises(InputError, match="other values"):
+        sdfcli.load(path).sample(field.domain.origin + field.domain.length * inside)
 
 
 def test_blocks_that_disagree_are_sampled_as_they_are(fuzz: Any, path: Path) -> None:
