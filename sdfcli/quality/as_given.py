@@ -47,10 +47,15 @@ class GivenMesh:
     As in a build, doubled faces are counted once and neighbouring faces oriented consistently. But the build's choice
     of turned shells is checked: a shell is turned only if exact winding numbers of the mesh as given confirm inward
     orientation. On a closed surface, a shell that the build failed to turn is turned here, so that the fault shows.
+
+    surface   all faces, for distances.
+    boundary  the faces that bound the inside, for winding numbers; `surface` if unsigned.
+    signed    whether distances are signed.
     """
 
     def __init__(self, mesh: Mesh, signed: bool, backend: Backend) -> None:
-        self._surface, self._signed = ExactReference(mesh.vertices, mesh.faces, backend), signed
+        self.surface, self.signed = ExactReference(mesh.vertices, mesh.faces, backend), signed
+        self.boundary = self.surface
         self.turned: list[TurnedShell] = []
         if not signed:
             return
@@ -62,19 +67,19 @@ class GivenMesh:
             shells, self.turned = _turned_shells(given, found.mesh, shell, turn)
             turn = np.isin(shell, shells[[each.confirmed for each in self.turned]])
         turned = _with_turned(found.mesh, turn)
-        self._boundary = _boundary(turned, built.left_out, backend)
+        self.boundary = _boundary(turned, built.left_out, backend)
         if built.edges.open == 0:
             counted = shell < found.edges.shells
             counted[[] if built.left_out is None else built.left_out] = False
-            missed = _missed(self._boundary, turned, shell, counted, backend)
+            missed = _missed(self.boundary, turned, shell, counted, backend)
             if missed.any():
-                self._boundary = _boundary(_with_turned(turned, missed), built.left_out, backend)
+                self.boundary = _boundary(_with_turned(turned, missed), built.left_out, backend)
 
     def signed_distance(self, points: Floats) -> Floats:
         """Distances (n,) at points (n, 3), in the mesh's units; all positive for an unsigned reference."""
-        distance = self._surface.distance(points)
-        if self._signed:
-            distance[self._boundary.winding(points) > 0.5] *= -1
+        distance = self.surface.distance(points)
+        if self.signed:
+            distance[self.boundary.winding(points) > 0.5] *= -1
         return distance
 
 

@@ -7,7 +7,6 @@ kernels/verify/exact.h.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -112,6 +111,8 @@ class ExactReference:
     Float64 rounding is the only error. Distances: a few times 1e-16 of the mesh's extent or the distance; near a
     triangle thinner than 1e-8 of its length, up to 5e-11 of that length. Winding numbers: exact on a closed surface,
     about 1e-12 on an open one, in time proportional to the open edge count.
+
+    Kernels use coordinates minus `centre` (3,), over `extent`. tree, boundary: their ExactTree and ExactBoundary.
     """
 
     def __init__(self, vertices: npt.ArrayLike, faces: npt.ArrayLike, backend: Backend) -> None:
@@ -126,12 +127,12 @@ class ExactReference:
             raise ValueError(f"vertices {vertices.shape} and faces {faces.shape} must be (n, 3) and (m, 3), m >= 1")
         triangles = vertices[faces]
         low, high = triangles.min(axis=0).min(axis=0), triangles.max(axis=0).max(axis=0)
-        self._centre = low + (high - low) / 2
-        self._extent = float((high - low).max()) or 1.0
+        self.centre = low + (high - low) / 2
+        self.extent = float((high - low).max()) or 1.0
         self._backend = backend
         corners = self._normalised(vertices)
-        self._tree = self._upload_tree(corners[faces])
-        self._boundary = self._upload_boundary(corners, *open_edges(weld(vertices)[faces]))
+        self.tree = self._upload_tree(corners[faces])
+        self.boundary = self._upload_boundary(corners, *open_edges(weld(vertices)[faces]))
 
     def distance(self, points: npt.ArrayLike, progress: Progress | None = None) -> Floats:
         """Unsigned distances (n,) float64 from points to the mesh, in its units.
@@ -153,7 +154,7 @@ class ExactReference:
         return self._in_chunks(self._signed_distance, points, progress)
 
     def _normalised(self, points: Floats) -> Floats:
-        normalised: Floats = (points - self._centre) / self._extent
+        normalised: Floats = (points - self.centre) / self.extent
         return normalised
 
     def _upload_tree(self, triangles: Floats) -> Group:
@@ -170,26 +171,26 @@ class ExactReference:
 
     def _upload_boundary(
         self, corners: Floats, edges: npt.NDArray[np.int64], multiplicity: npt.NDArray[np.int64]
-    ) -> dict[str, Any]:
+    ) -> Group:
         rays = ray_directions()
-        return {
-            "open_edges": len(edges),
-            "open_edge": self._backend.from_host(corners[edges]),
-            "multiplicity": self._backend.from_host(multiplicity, np.float64),
-            "rays": len(rays),
-            "ray": self._backend.from_host(rays),
-        }
+        return self._backend.group(
+            "ExactBoundary",
+            open_edges=len(edges),
+            open_edge=self._backend.from_host(corners[edges]),
+            multiplicity=self._backend.from_host(multiplicity, np.float64),
+            rays=len(rays),
+            ray=self._backend.from_host(rays),
+        )
 
     def _distance(self, points: Array) -> Floats:
         distance = self._backend.xp.empty(len(points))
-        self._backend.run("sdf_exact_distance", len(points), points=points, tree=self._tree, distance=distance)
-        return self._backend.to_host(distance) * self._extent
+        self._backend.run("sdf_exact_distance", len(points), points=points, tree=self.tree, distance=distance)
+        return self._backend.to_host(distance) * self.extent
 
     def _winding(self, points: Array) -> Floats:
         winding = self._backend.xp.empty(len(points))
-        self._backend.run(
-            "sdf_exact_winding", len(points), points=points, tree=self._tree, winding=winding, **self._boundary
-        )
+        given = {"tree": self.tree, "boundary": self.boundary}
+        self._backend.run("sdf_exact_winding", len(points), points=points, winding=winding, **given)
         return self._backend.to_host(winding)
 
     def _signed_distance(self, points: Array) -> Floats:

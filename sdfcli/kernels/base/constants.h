@@ -112,6 +112,13 @@ constexpr unsigned SDF_BALL_OPPOSED = 1;   // the surface nearest to the centre 
 constexpr unsigned SDF_BALL_FULL = 2;      // not empty, or the centre lies beyond the opposite side
 constexpr unsigned SDF_BALL_DOUBTFUL = 4;  // empty, but the centre may lie beyond
 
+// ---- Proofs (verify/prove.h): marks of a leaf ----
+
+constexpr unsigned SDF_PROOF_FREE = 1;     // no face lies in it
+constexpr unsigned SDF_PROOF_OUTSIDE = 2;  // the centre of a part without faces is outside
+constexpr unsigned SDF_PROOF_INSIDE = 4;   // or inside
+constexpr unsigned SDF_PROOF_HOLE = 8;     // given up: the sign may change without a face
+
 // ---- Particles (flow/particles.h) ----
 
 constexpr int SDF_FLUID = 0;  // particle kind: moving

@@ -8,8 +8,10 @@
 // COORDINATES are scaled so that the surface has about unit size near the origin.
 //
 // INTERFACE
-//   sdf_exact_distance  distances
-//   sdf_exact_winding   winding numbers
+//   ExactTree, ExactBoundary       the surface's triangles, and its open edges
+//   exact_triangle_distance_sq     squared distance from a point to a triangle
+//   exact_nearest, exact_winding   a point's nearest triangle, and its winding number
+//   sdf_exact_distance, sdf_exact_winding   the same for many points: distances, and winding numbers
 #ifndef SDFCLI_VERIFY_EXACT_H
 #define SDFCLI_VERIFY_EXACT_H
 #include "base/kernel.h"
@@ -69,7 +71,44 @@ struct ExactTree {
     const double* box;       // [2 * leaves - 1, 6] node k has the children 2 k + 1 and 2 k + 2
 };
 
-// Nearer child first; nodes no nearer than the best triangle so far are pruned.
+struct ExactHit {
+    double distance_sq;
+    u32 triangle;  // index in the tree
+};
+FN const double* exact_triangle(const ExactTree& tree, u32 triangle) { return tree.triangle + 9 * (size_t)triangle; }
+
+// The nearest triangle, or `best` if none is nearer. Nearer child first; nodes no nearer than the best triangle so far
+// are pruned.
+FN ExactHit exact_nearest(const ExactTree& tree, D3 p, ExactHit best) {
+    u32 stack[SDF_EXACT_STACK] = {0};
+    double bound[SDF_EXACT_STACK] = {0.0};
+    for (int depth = 1; depth > 0;) {
+        u32 node = stack[--depth];
+        if (bound[depth] >= best.distance_sq) continue;
+        if (node >= tree.leaves - 1) {
+            u32 first = tree.leaf_size * (node - (tree.leaves - 1));
+            const double* t = exact_triangle(tree, first);
+            for (u32 k = 0; k < tree.leaf_size; k++, t += 9) {
+                double distance_sq = exact_triangle_distance_sq(p, load3(t), load3(t + 3), load3(t + 6));
+                if (distance_sq < best.distance_sq) best = {distance_sq, first + k};
+            }
+            continue;
+        }
+        u32 left = 2 * node + 1;
+        double child_sq[2] = {exact_box_distance_sq(p, tree.box + 6 * (size_t)left),
+                              exact_box_distance_sq(p, tree.box + 6 * (size_t)(left + 1))};
+        u32 near = child_sq[1] < child_sq[0] ? 1 : 0, far = 1 - near;
+        stack[depth] = left + far;
+        bound[depth++] = child_sq[far];
+        stack[depth] = left + near;
+        bound[depth++] = child_sq[near];
+    }
+    return best;
+}
+FN ExactHit exact_nearest(const ExactTree& tree, D3 p) {
+    return exact_nearest(tree, p, {1.7976931348623157e308, SDF_NONE});
+}
+
 struct sdf_exact_distance_args {
     u32 n;
     const double* points;  // [n, 3]
@@ -77,28 +116,7 @@ struct sdf_exact_distance_args {
     double* distance;  // [n] out
 };
 SDF_KERNEL(sdf_exact_distance, PLAIN, i) {
-    D3 p = load3(a.points + 3 * (size_t)i);
-    u32 stack[SDF_EXACT_STACK] = {0};
-    double bound[SDF_EXACT_STACK] = {0.0}, best = 1.7976931348623157e308;
-    for (int depth = 1; depth > 0;) {
-        u32 node = stack[--depth];
-        if (bound[depth] >= best) continue;
-        if (node >= a.tree.leaves - 1) {
-            const double* t = a.tree.triangle + 9 * (size_t)a.tree.leaf_size * (node - (a.tree.leaves - 1));
-            for (u32 k = 0; k < a.tree.leaf_size; k++, t += 9)
-                best = min_of(best, exact_triangle_distance_sq(p, load3(t), load3(t + 3), load3(t + 6)));
-            continue;
-        }
-        u32 left = 2 * node + 1;
-        double child_sq[2] = {exact_box_distance_sq(p, a.tree.box + 6 * (size_t)left),
-                              exact_box_distance_sq(p, a.tree.box + 6 * (size_t)(left + 1))};
-        u32 near = child_sq[1] < child_sq[0] ? 1 : 0, far = 1 - near;
-        stack[depth] = left + far;
-        bound[depth++] = child_sq[far];
-        stack[depth] = left + near;
-        bound[depth++] = child_sq[near];
-    }
-    a.distance[i] = sqrt(best);
+    a.distance[i] = sqrt(exact_nearest(a.tree, load3(a.points + 3 * (size_t)i)).distance_sq);
 }
 
 // ---- Winding number ----
@@ -153,32 +171,29 @@ FN bool exact_ray_meets_box(D3 p, D3 inverse, const double* box) {
     return enter <= leave * 1.000000000000002;  // loses no hit: each of the six is off by 3 half units at most
 }
 
-struct sdf_exact_winding_args {
-    u32 n;
+struct ExactBoundary {
     u32 open_edges;
-    u32 rays;              // at least 1
-    const double* points;  // [n, 3]
-    ExactTree tree;
+    u32 rays;                    // at least 1
     const double* open_edge;     // [open_edges, 6] start and end
     const double* multiplicity;  // [open_edges]
     const double* ray;           // [rays, 3] unit vectors without zero components, tried in turn
-    double* winding;             // [n] out
 };
+
 // Signed number of crossings; *sure becomes false if the ray grazes a triangle or its edge, or p lies on one.
-FN int exact_crossings(const sdf_exact_winding_args& a, D3 p, D3 d, bool* sure) {
+FN int exact_crossings(const ExactTree& tree, D3 p, D3 d, bool* sure) {
     D3 inverse = vec(1.0 / d.x, 1.0 / d.y, 1.0 / d.z);
     u32 stack[SDF_EXACT_STACK] = {0};
     int sum = 0;
     for (int depth = 1; depth > 0;) {
         u32 node = stack[--depth];
-        if (!exact_ray_meets_box(p, inverse, a.tree.box + 6 * (size_t)node)) continue;
-        if (node < a.tree.leaves - 1) {
+        if (!exact_ray_meets_box(p, inverse, tree.box + 6 * (size_t)node)) continue;
+        if (node < tree.leaves - 1) {
             stack[depth++] = 2 * node + 1;
             stack[depth++] = 2 * node + 2;
             continue;
         }
-        const double* t = a.tree.triangle + 9 * (size_t)a.tree.leaf_size * (node - (a.tree.leaves - 1));
-        for (u32 k = 0; k < a.tree.leaf_size; k++, t += 9) {
+        const double* t = tree.triangle + 9 * (size_t)tree.leaf_size * (node - (tree.leaves - 1));
+        for (u32 k = 0; k < tree.leaf_size; k++, t += 9) {
             Crossing crossing = exact_crossing(d, load3(t) - p, load3(t + 3) - p, load3(t + 6) - p);
             sum += crossing == LEAVES ? 1 : crossing == ENTERS ? -1 : 0;
             if (crossing == UNSURE) *sure = false;
@@ -197,25 +212,37 @@ FN double exact_fan_angle(D3 u, D3 a, D3 b, bool* sure) {
 }
 
 // Solid angle of the fans. The boundary is closed: each edge starts where another ends.
-FN double exact_fans(const sdf_exact_winding_args& a, D3 p, D3 antipode, bool* sure) {
+FN double exact_fans(const ExactBoundary& boundary, D3 p, D3 antipode, bool* sure) {
     double sum = 0.0;
-    for (u32 k = 0; k < a.open_edges; k++) {
-        const double* edge = a.open_edge + 6 * (size_t)k;
-        sum += a.multiplicity[k] * exact_fan_angle(antipode, load3(edge) - p, load3(edge + 3) - p, sure);
+    for (u32 k = 0; k < boundary.open_edges; k++) {
+        const double* edge = boundary.open_edge + 6 * (size_t)k;
+        sum += boundary.multiplicity[k] * exact_fan_angle(antipode, load3(edge) - p, load3(edge + 3) - p, sure);
     }
     return sum;
 }
 
 // The first ray that grazes nothing decides. If all do, p lies on the surface, where no result is correct.
-SDF_KERNEL(sdf_exact_winding, PLAIN, i) {
-    D3 p = load3(a.points + 3 * (size_t)i);
+FN double exact_winding(const ExactTree& tree, const ExactBoundary& boundary, D3 p) {
+    double winding = 0.0;
     bool sure = false;
-    for (u32 k = 0; k < a.rays && !sure; k++) {
-        D3 d = load3(a.ray + 3 * k);
+    for (u32 k = 0; k < boundary.rays && !sure; k++) {
+        D3 d = load3(boundary.ray + 3 * k);
         sure = true;
-        int crossings = exact_crossings(a, p, d, &sure);
-        a.winding[i] = crossings + exact_fans(a, p, -1.0 * d, &sure) / SDF_EXACT_FOUR_PI;
+        int crossings = exact_crossings(tree, p, d, &sure);
+        winding = crossings + exact_fans(boundary, p, -1.0 * d, &sure) / SDF_EXACT_FOUR_PI;
     }
+    return winding;
+}
+
+struct sdf_exact_winding_args {
+    u32 n;
+    const double* points;  // [n, 3]
+    ExactTree tree;
+    ExactBoundary boundary;
+    double* winding;  // [n] out
+};
+SDF_KERNEL(sdf_exact_winding, PLAIN, i) {
+    a.winding[i] = exact_winding(a.tree, a.boundary, load3(a.points + 3 * (size_t)i));
 }
 
 #endif
