@@ -19,7 +19,7 @@ from sdfcli.quality.as_given import GivenMesh
 HALVINGS, HOLE_HALVINGS = 8, 3
 """Maximum halvings of a leaf; and of one with parts in which the sign may change without a face."""
 
-MARGIN = 1.1
+MARGIN = 1.25
 """Cells are split until no bound exceeds the largest error found by this factor."""
 
 EARLY = 0.5
@@ -129,7 +129,7 @@ def prove(
                 task=task,
                 halvings=halvings,
                 first=chunk.start,
-                limit=limit,
+                limit=min(limit, tolerance),
                 leaf=above.leaf,
                 path=above.path,
                 above=above.bound,

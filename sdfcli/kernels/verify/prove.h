@@ -1,12 +1,12 @@
 // Bounds on a field's error that hold everywhere in a cell: docs/internals/proof.md derives them.
 //
 // A cell is a leaf or one of its parts, an eighth of an eighth and so on, on which the field is trilinear, too. All
-// lengths are in the coordinates of `surface` (verify/exact.h). phi is the exact signed distance, d its magnitude, f the
-// field, m the cell's centre, rho the distance from there to the corners, e the rounding allowance.
+// lengths are in the coordinates of `surface` (verify/exact.h). phi is the exact signed distance, d its magnitude, f
+// the field, m the cell's centre, rho the distance from there to the corners, e the rounding allowance.
 //
 //   below, anywhere    d^2 - |x|^2 is concave, so d is at least sqrt(g^2 - Q), g interpolating d at the corners
-//   below, supports    the faces nearest to the cell's points lie in the ball B(m, R); if u.y <= h for them, d >= u.x - h
-//   above              d is at most a face's distance, which is convex: at most what interpolates it at the corners
+//   below, supports    the faces nearest to the cell's points lie in the ball B(m, R); if u.y <= h for them, d >= u.x -
+//   h above              d is at most a face's distance, which is convex: at most what interpolates it at the corners
 //
 // Bounds below need phi's sign. A cell without faces has that of its centre. Otherwise a region of the ball beyond a
 // support has no faces and one sign, that of a witness in it, and bounds phi on both sides of the support.
@@ -43,7 +43,8 @@ struct ProofTask {
     u32* mark;               // [leaves] in and out: see below
     u64* leaf_found;         // [leaves] in and out: the bits of the largest error found at points
 };
-// Marks of a leaf: no face in it; parts of it, without faces, in which the centre is outside, or inside; uncertain sign.
+// Marks of a leaf: no face in it; parts of it, without faces, in which the centre is outside, or inside; uncertain
+// sign.
 FN bool at_jump(u32 mark) {
     const u32 both = SDF_PROOF_FREE | SDF_PROOF_OUTSIDE | SDF_PROOF_INSIDE;
     return (mark & both) == both || mark & SDF_PROOF_HOLE;
@@ -112,20 +113,64 @@ FN void bound_below(ProofError& error, double sign, double excess) {
     side = min_of(side, excess);
 }
 
-// Of the distance to one triangle, at the corners.
-FN void bound_above(const ProofTask& a, const ProofCell& cell, u32 triangle, ProofError& error, double* reach) {
+struct Proven {
+    ProofError error;
+    double least;   // least distance in the cell
+    double radius;  // R
+    double found;   // the largest error at points, over the growth of the tolerance
+    double sign;    // of a cell without faces; 0: it has faces, or its sign is uncertain
+    bool uncertain, free;
+};
+
+// Distances to one triangle at the corners, plus e.
+FN void corner_distances(const ProofTask& a, const ProofCell& cell, u32 triangle, double* d) {
     const double* t = exact_triangle(a.surface, triangle);
     D3 p = load3(t), q = load3(t + 3), r = load3(t + 6);
-    double under = -SDF_PROOF_INFINITE, over = under, farthest = 0.0;
-    for (int c = 0; c < 8; c++) {
-        double d = sqrt(exact_triangle_distance_sq(cell.corner[c], p, q, r)) + a.slack;
-        under = max_of(under, d - cell.value[c]);
-        over = max_of(over, d + cell.value[c]);
-        farthest = max_of(farthest, d);
+    for (int c = 0; c < 8; c++) d[c] = sqrt(exact_triangle_distance_sq(cell.corner[c], p, q, r)) + a.slack;
+}
+// d: a bound of the distance from above is its interpolation. |phi| <= d needs no sign.
+FN double excess_over(const ProofCell& cell, double sign, const double* d) {
+    double excess = -SDF_PROOF_INFINITE;
+    for (int c = 0; c < 8; c++) excess = max_of(excess, d[c] - sign * cell.value[c]);
+    return excess;
+}
+FN void bound_above(const ProofTask& a, const ProofCell& cell, const double* d, Proven& proven) {
+    proven.error.under = min_of(proven.error.under, excess_over(cell, 1.0, d));
+    if (a.is_signed) proven.error.over = min_of(proven.error.over, excess_over(cell, -1.0, d));
+    double farthest = d[0];
+    for (int c = 1; c < 8; c++) farthest = max_of(farthest, d[c]);
+    proven.radius = min_of(proven.radius, cell.rho + farthest);
+}
+
+// From several triangles' distances d (triangles, 8): every mean of them is a bound. Where the nearest triangle changes
+// in the cell, a mean is the better one. Steps towards the triangle that is nearest to the worst corner.
+FN void bound_by_means(const ProofTask& a, const ProofCell& cell, double (*d)[8], int triangles, Proven& proven) {
+    double mean_of[8], tried[8], best = SDF_PROOF_INFINITE, sign = proven.sign;
+    for (int k = 0; k < triangles; k++) {
+        double excess = excess_over(cell, sign, d[k]);
+        bound_above(a, cell, d[k], proven);
+        if (excess >= best) continue;
+        best = excess;
+        for (int c = 0; c < 8; c++) mean_of[c] = d[k][c];
     }
-    error.under = min_of(error.under, under);  // |phi| <= d: this needs no sign
-    if (a.is_signed) error.over = min_of(error.over, over);
-    *reach = min_of(*reach, farthest);
+    bool better = triangles > 1;
+    for (int round = 0; round < 16 && better; round++) {
+        int worst = 0, nearest = 0;
+        for (int c = 1; c < 8; c++)
+            if (mean_of[c] - sign * cell.value[c] > mean_of[worst] - sign * cell.value[worst]) worst = c;
+        for (int k = 1; k < triangles; k++)
+            if (d[k][worst] < d[nearest][worst]) nearest = k;
+        better = false;
+        for (double share = 0.5; share > 0.05 && !better; share *= 0.5) {
+            for (int c = 0; c < 8; c++) tried[c] = mean_of[c] + share * (d[nearest][c] - mean_of[c]);
+            double excess = excess_over(cell, sign, tried);
+            better = excess < best - 0.02 * abs_of(best);
+            if (better) best = excess;
+        }
+        if (better)
+            for (int c = 0; c < 8; c++) mean_of[c] = tried[c];
+    }
+    if (triangles > 1) bound_above(a, cell, mean_of, proven);
 }
 
 // Least slope's magnitude of the four edges along an axis, at most 1; 0 if their signs differ.
@@ -160,8 +205,8 @@ FN double bound_by_corners(const ProofCell& cell, double sign, const double* d, 
 
 struct Supports {
     int count;
-    D3 along[SDF_PROOF_SUPPORTS];       // unit vectors u
-    double least[SDF_PROOF_SUPPORTS];   // h, relative to the ball's centre
+    D3 along[SDF_PROOF_SUPPORTS];      // unit vectors u
+    double least[SDF_PROOF_SUPPORTS];  // h, relative to the ball's centre
 };
 FN void add_support(Supports& found, D3 way) {
     double length = sqrt(dot(way, way));
@@ -170,7 +215,8 @@ FN void add_support(Supports& found, D3 way) {
     found.least[found.count++] = -SDF_PROOF_INFINITE;
 }
 
-// h of one triangle's part in the ball: at most the largest over its corners, and over the disc that its plane cuts out.
+// h of one triangle's part in the ball: at most the largest over its corners, and over the disc that its plane cuts
+// out.
 FN void extend_by_triangle(const double* t, D3 m, double radius, double slack, Supports& found) {
     D3 p = load3(t) - m, q = load3(t + 3) - m, r = load3(t + 6) - m;
     double corner[SDF_PROOF_SUPPORTS];
@@ -253,14 +299,6 @@ FN double from_half(double winding) {
 
 // ---- A cell ----
 
-struct Proven {
-    ProofError error;
-    double least;   // least distance in the cell
-    double found;   // the largest error at points, over the growth of the tolerance
-    double sign;    // of a cell without faces; 0: it has faces, or its sign is uncertain
-    bool uncertain, free;
-};
-
 FN double growth(const ProofTask& a, double distance) { return max_of(1.0, distance / a.band); }
 FN double nearest_error(const ProofTask& a, double value, double sign, double d) {
     double error = sign != 0.0 ? abs_of(sign * value - d) : abs_of(abs_of(value) - d);
@@ -270,102 +308,106 @@ FN bool enough(const ProofTask& a, const Proven& proven, double limit) {
     return max_of(proven.error.over, proven.error.under) + 4.0 * a.slack <= limit * a.unit * growth(a, proven.least);
 }
 
-// A cell without faces, or unsigned: phi = sign x d everywhere in it.
-FN void prove_free(const ProofTask& a, const ProofCell& cell, ExactHit centre, double radius, double limit,
-                   Proven& proven) {
-    double d[8], sign = proven.sign;
-    u32 triangle[8];
-    const double* t = exact_triangle(a.surface, centre.triangle);
-    D3 p = load3(t), q = load3(t + 3), r = load3(t + 6);
+// From the distances at the corners, and the faces nearest to them. nearest: to the centre.
+FN void prove_by_corners(const ProofTask& a, const ProofCell& cell, u32 nearest, Proven& proven) {
+    double d[8], above[9][8];
+    u32 triangle[9] = {nearest};
+    int triangles = 1;
+    corner_distances(a, cell, nearest, above[0]);
     for (int c = 0; c < 8; c++) {
-        ExactHit start = {exact_triangle_distance_sq(cell.corner[c], p, q, r), centre.triangle};
-        ExactHit hit = exact_nearest(a.surface, cell.corner[c], start);
+        double start = above[0][c] * above[0][c];
+        ExactHit hit = exact_nearest(a.surface, cell.corner[c], {start, nearest});
         d[c] = sqrt(hit.distance_sq);
-        triangle[c] = hit.triangle;
-        proven.found = max_of(proven.found, nearest_error(a, cell.value[c], sign, d[c]));
+        proven.found = max_of(proven.found, nearest_error(a, cell.value[c], proven.sign, d[c]));
         d[c] = max_of(d[c] - a.slack, 0.0);
+        bool known = false;
+        for (int k = 0; k < triangles; k++) known |= triangle[k] == hit.triangle;
+        if (!known) triangle[triangles++] = hit.triangle;
     }
-    proven.least = max_of(proven.least, bound_by_corners(cell, sign, d, proven.error));
-    for (int c = 0; c < 8 && !enough(a, proven, limit); c++)
-        if (triangle[c] != centre.triangle && (c == 0 || triangle[c] != triangle[c - 1]))
-            bound_above(a, cell, triangle[c], proven.error, &radius);
-    if (sign == 0.0 || enough(a, proven, limit)) return;
-    Supports found = {0, {}, {}};
-    add_support(found, cell.middle - nearest_on_triangle(cell.middle, p, q, r).point);
-    add_support(found, sign * cell.slope);
-    find_supports(a.surface, cell.middle, radius, a.slack, found);
-    for (int k = 0; k < found.count; k++) {
-        double excess = -SDF_PROOF_INFINITE;
-        for (int c = 0; c < 8; c++)
-            excess = max_of(excess, sign * cell.value[c] - dot(found.along[k], cell.corner[c] - cell.middle));
-        bound_below(proven.error, sign, excess + found.least[k]);
-    }
+    proven.least = max_of(proven.least, bound_by_corners(cell, proven.sign, d, proven.error));
+    for (int k = 1; k < triangles; k++) corner_distances(a, cell, triangle[k], above[k]);
+    bound_by_means(a, cell, above, triangles, proven);
 }
 
-// A cell that may have faces, and phi both signs.
-FN void prove_crossed(const ProofTask& a, const ProofCell& cell, ExactHit centre, double radius, Proven& proven) {
-    double change = winding_change(a, cell.middle, radius);
-    proven.uncertain = change >= 0.25;
-    if (proven.uncertain) return;
-    const double* t = exact_triangle(a.surface, centre.triangle);
-    D3 p = load3(t), q = load3(t + 3), r = load3(t + 6);
-    D3 way[3] = {cross(q - p, r - p), cell.slope, cell.middle - nearest_on_triangle(cell.middle, p, q, r).point};
+// From supports of the faces in the ball.
+FN void prove_by_supports(const ProofTask& a, const ProofCell& cell, u32 nearest, Proven& proven) {
+    const double* t = exact_triangle(a.surface, nearest);
+    D3 p = load3(t), q = load3(t + 3), r = load3(t + 6), m = cell.middle;
+    D3 way[3] = {m - nearest_on_triangle(m, p, q, r).point, cell.slope, cross(q - p, r - p)};
     Supports found = {0, {}, {}};
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < (proven.free ? 2 : 3); k++) {
         add_support(found, way[k]);
         add_support(found, -1.0 * way[k]);
     }
-    find_supports(a.surface, cell.middle, radius, a.slack, found);
-    double excess[2][SDF_PROOF_SUPPORTS];  // of f, and of -f
-    for (int k = 0; k < found.count; k++) {
-        excess[0][k] = excess[1][k] = -SDF_PROOF_INFINITE;
-        for (int c = 0; c < 8; c++) {
-            double linear = dot(found.along[k], cell.corner[c] - cell.middle) - found.least[k];
-            excess[0][k] = max_of(excess[0][k], cell.value[c] - linear);
-            excess[1][k] = max_of(excess[1][k], -cell.value[c] - linear);
+    if (found.count == 0) return;
+    double radius = proven.radius + a.slack;
+    find_supports(a.surface, m, radius, a.slack, found);
+    double change = -1.0;  // of the winding number on one radius
+    for (int side = 0; side < (a.is_signed ? 2 : 1); side++) {
+        double sign = side ? -1.0 : 1.0, least = SDF_PROOF_INFINITE, h = 0.0;
+        D3 u = found.along[0];
+        for (int k = 0; k < found.count; k++) {
+            double excess = -SDF_PROOF_INFINITE;
+            for (int c = 0; c < 8; c++)
+                excess = max_of(excess, sign * cell.value[c] - dot(found.along[k], cell.corner[c] - m));
+            excess += found.least[k];
+            if (!(excess < least)) continue;
+            least = excess;
+            h = found.least[k];
+            u = found.along[k];
         }
-    }
-    for (int side = 0; side < 2; side++) {
-        int best = 0;
-        for (int k = 1; k < found.count; k++)
-            if (excess[side][k] < excess[side][best]) best = k;
-        if (found.count == 0) return;
-        double h = found.least[best], room = radius - h, past = max_of(h, 0.0);
-        if (!(room > 4.0 * a.slack) || cell.rho * cell.rho + past * past > radius * radius) continue;
-        double winding = winding_at(a, cell.middle + 0.5 * (h + radius) * found.along[best]);
-        if (a.boundary.open_edges && from_half(winding) <= 2.0 * change + SDF_PROOF_WINDING) {
-            proven.uncertain = true;
+        if (!(least < (side ? proven.error.under : proven.error.over))) continue;
+        if (proven.sign == sign) {  // d >= u.x - h is sufficient
+            bound_below(proven.error, sign, least);
+            continue;
+        }
+        double past = max_of(h, 0.0);
+        if (!(radius - h > 4.0 * a.slack) || cell.rho * cell.rho + past * past > radius * radius) continue;
+        if (change < 0.0) change = winding_change(a, m, radius);
+        double winding = change < 0.25 ? winding_at(a, m + 0.5 * (h + radius) * u) : 0.0;
+        if (change >= 0.25 || (a.boundary.open_edges && from_half(winding) <= 2.0 * change + SDF_PROOF_WINDING)) {
+            proven.uncertain |= !proven.free;
             return;
         }
-        bound_below(proven.error, sign_of(winding), excess[sign_of(winding) > 0.0 ? 0 : 1][best]);
+        if (sign_of(winding) == sign) bound_below(proven.error, sign, least);
     }
 }
 
+#define SDF_PROOF_NEAR 6.0  // in rho: up to this distance supports are tried before corners
+
 FN Proven prove_cell(const ProofTask& a, const ProofCell& cell, double limit) {
     ExactHit centre = exact_nearest(a.surface, cell.middle);
-    double far = sqrt(centre.distance_sq), radius = far + 2.0 * cell.rho, reach = SDF_PROOF_INFINITE;
-    Proven proven = {{SDF_PROOF_INFINITE, SDF_PROOF_INFINITE}, max_of(far - cell.rho - a.slack, 0.0), 0.0, 0.0, false,
+    double far = sqrt(centre.distance_sq);
+    Proven proven = {{SDF_PROOF_INFINITE, SDF_PROOF_INFINITE},
+                     max_of(far - cell.rho - a.slack, 0.0),
+                     far + 2.0 * cell.rho + 2.0 * a.slack,
+                     0.0,
+                     0.0,
+                     false,
                      far > cell.rho + a.slack};
     if (!a.is_signed)
         proven.sign = 1.0;
     else if (proven.free) {
         double winding = winding_at(a, cell.middle);
-        proven.uncertain = a.boundary.open_edges && abs_of(winding - 0.5) <=
-                                                        winding_change(a, cell.middle, cell.rho) + SDF_PROOF_WINDING;
+        proven.uncertain = a.boundary.open_edges &&
+                           abs_of(winding - 0.5) <= winding_change(a, cell.middle, cell.rho) + SDF_PROOF_WINDING;
         proven.sign = sign_of(winding);
     }
     proven.found = nearest_error(a, centre_value(cell), proven.sign, far);
-    bound_above(a, cell, centre.triangle, proven.error, &reach);
-    radius = min_of(radius, cell.rho + reach) + 2.0 * a.slack;
+    double d[8];
+    corner_distances(a, cell, centre.triangle, d);
+    bound_above(a, cell, d, proven);
     if (proven.sign != 0.0) {  // from the centre's distance
         double excess = -SDF_PROOF_INFINITE;
         for (int c = 0; c < 8; c++) excess = max_of(excess, proven.sign * cell.value[c]);
         bound_below(proven.error, proven.sign, excess - proven.least);
     }
-    if (proven.free || !a.is_signed)
-        prove_free(a, cell, centre, radius, limit, proven);
-    else
-        prove_crossed(a, cell, centre, radius, proven);
+    bool near = far < SDF_PROOF_NEAR * cell.rho, corners = proven.free || !a.is_signed;
+    for (int k = 0; k < 2 && !proven.uncertain && !enough(a, proven, limit); k++)
+        if (near == (k == 0))
+            prove_by_supports(a, cell, centre.triangle, proven);
+        else if (corners)
+            prove_by_corners(a, cell, centre.triangle, proven);
     return proven;
 }
 
@@ -375,10 +417,10 @@ struct sdf_proof_cells_args {
     u32 n;
     ProofTask task;
     u32 halvings;
-    u32 first;          // index of the first cell, without halvings: of its leaf
-    double limit;       // bounds up to this need not be improved
-    const u32* leaf;    // [parents] null: the cells are leaves. Cell i is octant i % 8 of parent i / 8
-    const u32* path;    // [parents]
+    u32 first;            // index of the first cell, without halvings: of its leaf
+    double limit;         // bounds up to this need not be improved
+    const u32* leaf;      // [parents] null: the cells are leaves. Cell i is octant i % 8 of parent i / 8
+    const u32* path;      // [parents]
     const double* above;  // [parents] bounds of the parents
     double* bound;        // [n] out: maximum error over the growth of the tolerance, in units
     u8* uncertain;        // [n] out: the sign is
