@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +13,7 @@ import typer
 from sdfcli.cli import options
 from sdfcli.cli.fields import open_field, print_failure
 from sdfcli.cli.output import error_text, print_json, print_table, progress, say, show
-from sdfcli.cli.records import Amount, Count, Line, Record, Vector
+from sdfcli.cli.records import ABSENT, Amount, Count, Line, Record, Vector
 from sdfcli.cli.wording import length_text, lengths_of, unit_name
 from sdfcli.errors import CheckFailedError, InputError, SdfError, UsageError, worst_code
 from sdfcli.params import NAME, check_tolerance
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from sdfcli.field.field import Field
     from sdfcli.quality.accuracy import RegionErrors
     from sdfcli.quality.as_given import TurnedShell
+    from sdfcli.quality.prove import Proof
+    from sdfcli.quality.verification import Verification
 
 MOST_TURNED = 5
 """Maximum number of turned shells listed individually, without --json."""
@@ -45,6 +49,28 @@ class Turned(Record):
     confirmed: bool
 
 
+class Unproven(Record):
+    """Leaves whose error is not proven to be within the tolerance."""
+
+    reason: str
+    leaves: Count
+    at: Vector
+    cell: Amount
+
+
+class Proven(Record):
+    """Bounds on the error everywhere in the domain."""
+
+    max_error: Amount
+    found: Amount
+    lengths: dict[str, Amount]
+    leaves: Count
+    certified: Amount
+    at: Vector
+    cell: Amount
+    unproven: list[Unproven]
+
+
 class Verified(Line, title="verify", shared="input tolerance max_error lengths notes"):
     """A line per field."""
 
@@ -61,6 +87,13 @@ class Verified(Line, title="verify", shared="input tolerance max_error lengths n
         "shells that the build turned: `faces` (count), a point `at` one face, the smallest `winding` number in front "
         "of it in the mesh as given, and `confirmed`: whether that is negative",
     ]
+    proof: Annotated[
+        Proven,
+        "with `--prove`: the largest possible error, `max_error`, and the largest one `found`, both as `lengths`, too; "
+        "the number of `leaves` and the share `certified` to be within the tolerance; the centre, `at`, and edge, "
+        "`cell`, of the leaf with the largest possible error; and for the leaves not certified, `unproven`, by "
+        "`reason`: their number, and centre and edge of the first",
+    ] = ABSENT
 
 
 def verify(
@@ -89,6 +122,10 @@ def verify(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the points.")] = 0,
+    prove: Annotated[
+        bool,
+        typer.Option("--prove", help="Bound the error everywhere in the domain, too, not only at the points."),
+    ] = False,
     frame: options.Frame = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
@@ -99,7 +136,8 @@ def verify(
 
     The points lie near the surface, in the band around it, and anywhere in the domain. Exact distances, and the winding
     numbers that decide inside and outside, are computed in float64 by independent code, from the mesh as given. Shells
-    that the build turned are listed.
+    that the build turned are listed. With --prove, the largest error that is possible anywhere is bounded, too, and
+    must be within the tolerance.
 
     Example: sdfcli verify bunny.h5 --mesh bunny.ply --samples 1000000
     """
@@ -114,7 +152,8 @@ def verify(
         raise UsageError(f"--mesh {mesh}: {len(files)} fields need a folder, or a name with {NAME}, as in '{NAME}.ply'")
     codes = []
     for file in files:
-        look = {"samples": samples, "tolerance": tolerance, "seed": seed, "device": device, "threads": threads}
+        look = {"samples": samples, "tolerance": tolerance, "seed": seed, "prove": prove, "device": device}
+        look["threads"] = threads
         alone = len(files) == 1
         try:
             codes.append(_verify(file, _mesh_of(file, places[file], mesh), frame, look, alone, json, quiet))
@@ -161,6 +200,7 @@ def _verify(
         field = open_field(file, frame, None)
         found = compare(field, mesh, **look, progress=update)
     worst, allowed, unit = found.error, found.tolerance, found.unit
+    compared = _compared(field, found)
     if json:
         print_json(
             Verified(
@@ -174,38 +214,88 @@ def _verify(
                 lengths=lengths_of({"tolerance": allowed, "max_error": worst}, unit),
                 regions={name: _figures(field, region, unit) for name, region in found.regions.items()},
                 turned=[Turned(**shell._asdict(), confirmed=shell.confirmed) for shell in found.turned],
+                proof=_proven(field, found.proof, unit) if found.proof else ABSENT,
             )
         )
-    verdict, compared = "passed" if found.passed else "FAILED", f"{file}: {_compared(field, unit, worst, allowed)}"
+    verdict = "passed" if found.passed else "FAILED"
     if not alone:
         if not (json or quiet):
-            show(f"{file}: {verdict}, {_compared(field, unit, worst, allowed)}", verdict)
+            show(f"{file}: {verdict}, {compared}", verdict)
+            if found.proof:
+                _print_proof(field, found.proof, f"{file}: ")
             _print_turned(found.turned, f"{file}: ")
             if not found.same_mesh:
                 say(f"note: {file}: {mesh} is not the mesh that the field was built from")
         elif quiet and not found.passed:
-            say(f"sdfcli: {compared}")
+            say(f"sdfcli: {file}: {compared}")
         return 0 if found.passed else CheckFailedError.exit_code
     if not (json or quiet):
         share = f"of the {unit_name(field.info['parameters'])}"
         print_table(
-            f"{file}: {verdict}, {_compared(field, unit, worst, allowed)}",
+            f"{file}: {verdict}, {compared}",
             _rows(found.regions, unit),
             ("region", "points", "max error", share, "rms error", share, "at a jump of the sign"),
             verdict=verdict,
         )
+        if found.proof:
+            _print_proof(field, found.proof)
         _print_turned(found.turned)
         if not found.same_mesh:
             say("note: this is not the mesh that the field was built from")
     if not found.passed:
-        raise CheckFailedError(compared)
+        raise CheckFailedError(f"{file}: {compared}")
     return 0
 
 
-def _compared(field: Field, unit: float, worst: float, allowed: float) -> str:
-    """The largest error and the tolerance. unit: in the mesh's units."""
+def _compared(field: Field, found: Verification) -> str:
+    """The largest error, found or possible, and the tolerance."""
+    worst, allowed, error = found.error, found.tolerance, "error"
+    if found.proof:
+        worst, error = max(worst, found.proof.error), "error everywhere at most"
     name, side = unit_name(field.info["parameters"]), "within" if worst <= allowed else "above"
-    return f"error {length_text(worst, unit, name)}, {side} the tolerance {length_text(allowed, unit, name)}"
+    limit = length_text(allowed, found.unit, name)
+    return f"{error} {length_text(worst, found.unit, name)}, {side} the tolerance {limit}"
+
+
+def _proven(field: Field, proof: Proof, unit: float) -> Proven:
+    from sdfcli.quality.prove import leaf_box
+
+    return Proven(
+        max_error=proof.error,
+        found=proof.found,
+        lengths={"max_error": proof.error * unit, "found": proof.found * unit},
+        leaves=len(proof.bound),
+        certified=proof.certified,
+        at=list(proof.where),
+        cell=proof.edge,
+        unproven=[
+            Unproven(reason=reason, leaves=len(leaves), at=at.tolist(), cell=edge)
+            for reason, leaves in proof.unproven.items()
+            for at, edge in [leaf_box(field, leaves[0])]
+        ],
+    )
+
+
+def _print_proof(field: Field, proof: Proof, head: str = "") -> None:
+    """Prints a proof, and notes the leaves that are not certified. head: the field, if there are several."""
+    from sdfcli.quality.prove import leaf_box
+
+    name = unit_name(field.info["parameters"])
+    share = f"{math.floor(1e4 * proof.certified) / 100:.2f} % of {len(proof.bound):,} leaves certified"
+    show(
+        f"{head}proof: {share}; the largest possible error, {length_text(proof.error, field.unit, name)}, is at "
+        f"{_place(proof.where)}, and {length_text(proof.found, field.unit, name)} was found"
+    )
+    for reason, leaves in proof.unproven.items():
+        at, edge = leaf_box(field, leaves[0])
+        say(
+            f"note: {head}{len(leaves):,} leaves are not certified: {reason}; the first is at {_place(at)}, with an "
+            f"edge of {edge:.4g}"
+        )
+
+
+def _place(at: Iterable[float]) -> str:
+    return ", ".join(f"{x:.4g}" for x in at)
 
 
 def _figures(field: Field, region: RegionErrors, unit: float) -> Region:
@@ -234,7 +324,7 @@ def _rows(found: dict[str, RegionErrors], unit: float) -> list[tuple[str, ...]]:
 def _print_turned(turned: list[TurnedShell], head: str = "") -> None:
     """Notes the shells that a build turned. head: the field, if there are several."""
     for shell in turned[:MOST_TURNED]:
-        place = ", ".join(f"{x:.4g}" for x in shell.at)
+        place = _place(shell.at)
         why = f"the winding number of the mesh as it is given is {shell.winding:.3g} in it"
         verb = "was turned:" if shell.confirmed else "was turned in the build, and is not here:"
         say(f"note: {head}a shell of {shell.faces:,} faces, at {place}, {verb} {why}")

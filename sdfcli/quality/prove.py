@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import Array, Backend, C, Group
+from sdfcli.backend import Array, Backend, C
 from sdfcli.field.field import Field, lattice_position
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.octree.grown import Progress
@@ -43,7 +41,7 @@ class Proof:
     Attributes:
         error: the largest possible error in leaves without a jump.
         found: the largest error found there, at leaves' and their parts' centres and corners.
-        leaf: index of the leaf with the largest possible error; -1 if all leaves are at jumps.
+        leaf: index of the leaf with the largest possible error.
         where: (3,) its centre, in mesh units.
         edge: its edge, in mesh units.
         bound: (n,) the largest possible error by leaf; infinite at a jump.
@@ -187,14 +185,20 @@ def _proof(field: Field, mark: Ints, found: Floats, bound: Floats, tolerance: fl
     }
     considered = np.where(excluded, -1.0, bound)
     leaf = int(np.argmax(considered))
-    edge = field.domain.length * 0.5 ** float(field.leaf_level[leaf])
-    centre = field.domain.origin + field.domain.length * lattice_position(field.leaf_key[leaf : leaf + 1])[0] + edge / 2
+    where, edge = leaf_box(field, leaf)
     return Proof(
-        error=float(considered[leaf]) if not excluded.all() else np.inf,
+        error=max(0.0, float(considered[leaf])),
         found=float(found[~excluded].max(initial=0.0)),
         leaf=leaf,
-        where=(float(centre[0]), float(centre[1]), float(centre[2])),
+        where=(float(where[0]), float(where[1]), float(where[2])),
         edge=edge,
         bound=np.where(excluded, np.inf, bound),
         unproven={reason: np.flatnonzero(which) for reason, which in reasons.items() if which.any()},
     )
+
+
+def leaf_box(field: Field, leaf: int) -> tuple[Floats, float]:
+    """A leaf's centre (3,) and edge, in mesh units."""
+    edge = field.domain.length * 0.5 ** float(field.leaf_level[leaf])
+    low = lattice_position(field.leaf_key[leaf : leaf + 1])[0]
+    return field.domain.origin + field.domain.length * low + edge / 2, edge

@@ -16,6 +16,8 @@ from sdfcli.octree.grown import Progress
 from sdfcli.params import check_tolerance, whole
 from sdfcli.quality.accuracy import RegionErrors, errors, sample_points
 from sdfcli.quality.as_given import GivenMesh, TurnedShell
+from sdfcli.quality.prove import Proof
+from sdfcli.quality.prove import prove as bound_errors
 from sdfcli.query.units import check_units
 from sdfcli.runtime.log import LOG
 from sdfcli.runtime.memory import memory_errors
@@ -27,7 +29,7 @@ class Verification:
     / band.
 
     Attributes:
-        passed: whether `error` is within `tolerance`.
+        passed: whether `error`, and `proof.error` if there is a proof, are within `tolerance`.
         error: the largest error in any region.
         tolerance: the largest allowed error.
         unit: reference length of errors and tolerance, in mesh units: the mesh's diagonal unless the build had another.
@@ -35,6 +37,7 @@ class Verification:
         regions: errors by region: `near` the surface, in the `band` around it, and `everywhere` in the domain.
         turned: shells that the build turned.
         notes: parts of the mesh's file that were skipped or reinterpreted.
+        proof: bounds on the error everywhere in the domain; None unless requested.
     """
 
     passed: bool
@@ -45,6 +48,7 @@ class Verification:
     regions: dict[str, RegionErrors]
     turned: list[TurnedShell]
     notes: list[str]
+    proof: Proof | None = None
 
     @property
     def max_error(self) -> float:
@@ -64,11 +68,12 @@ def verify(
     samples: int = 100_000,
     tolerance: float | None = None,
     seed: int = 0,
+    prove: bool = False,
     device: str = "auto",
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Verification:
-    """Compares a field with exact distances at random points.
+    """Compares a field with exact distances at random points, and bounds its error everywhere if requested.
 
     The points lie near the surface, in the band around it, and anywhere in the domain. Exact distances, and the winding
     numbers that decide inside and outside, are computed in float64 by independent code, from the mesh as given.
@@ -79,6 +84,7 @@ def verify(
         samples: number of random points, 3 or more.
         tolerance: maximum error, as a fraction of the field's unit; default: the field's own tolerance.
         seed: random seed of the points.
+        prove: bound the error everywhere in the domain, too.
         device: `auto`, `cpu`, `cuda` or `cuda:N`, for the exact distances.
         threads: CPU thread count; default: all CPUs available to the process.
         progress: called with a short description when a region begins; default: it is logged, at DEBUG.
@@ -107,14 +113,16 @@ def verify(
     check_units(field, loaded.units, np.ones(1))
     source = loaded if unit is None else loaded.placed(None, unit)
     allowed = promised if tolerance is None else tolerance
-    reference = GivenMesh(source, sign != "none", select_backend(device, threads))
+    backend, report = select_backend(device, threads), progress or LOG.debug
+    reference = GivenMesh(source, sign != "none", backend)
     found = {}
     for region, points in sample_points(source, band, samples, seed).items():
-        (progress or LOG.debug)(f"{len(points):,} points, {region}")
+        report(f"{len(points):,} points, {region}")
         found[region] = errors(field, source.unit, allowed, band, reference, points)
     worst = max(region.largest for region in found.values())
+    proof = bound_errors(field, reference, backend, source.unit, allowed, band, report) if prove else None
     return Verification(
-        passed=worst <= allowed,
+        passed=max(worst, proof.error if proof else 0.0) <= allowed,
         error=worst,
         tolerance=allowed,
         unit=source.unit,
@@ -122,4 +130,5 @@ def verify(
         regions=found,
         turned=reference.turned,
         notes=loaded.notes,
+        proof=proof,
     )
