@@ -258,7 +258,7 @@ def _compared(field: Field, found: Verification) -> str:
 
 
 def _proven(field: Field, proof: Proof, unit: float) -> Proven:
-    from sdfcli.quality.prove import leaf_box
+    from sdfcli.quality.prove import leaf_boxes
 
     return Proven(
         max_error=proof.error,
@@ -269,16 +269,16 @@ def _proven(field: Field, proof: Proof, unit: float) -> Proven:
         at=list(proof.where),
         cell=proof.edge,
         unproven=[
-            Unproven(reason=reason, leaves=len(leaves), at=at.tolist(), cell=edge)
+            Unproven(reason=reason, leaves=len(leaves), at=at.tolist(), cell=float(edge))
             for reason, leaves in proof.unproven.items()
-            for at, edge in [leaf_box(field, leaves[0])]
+            for at, edge in zip(*leaf_boxes(field, leaves[:1]), strict=True)
         ],
     )
 
 
 def _print_proof(field: Field, proof: Proof, head: str = "") -> None:
     """Prints a proof, and notes the leaves that are not certified. head: the field, if there are several."""
-    from sdfcli.quality.prove import leaf_box
+    from sdfcli.quality.prove import leaf_boxes
 
     name = unit_name(field.info["parameters"])
     share = f"{math.floor(1e4 * proof.certified) / 100:.2f} % of {len(proof.bound):,} leaves certified"
@@ -287,7 +287,7 @@ def _print_proof(field: Field, proof: Proof, head: str = "") -> None:
         f"{_place(proof.where)}, and {length_text(proof.found, field.unit, name)} was found"
     )
     for reason, leaves in proof.unproven.items():
-        at, edge = leaf_box(field, leaves[0])
+        (at,), (edge,) = leaf_boxes(field, leaves[:1])
         say(
             f"note: {head}{len(leaves):,} leaves are not certified: {reason}; the first is at {_place(at)}, with an "
             f"edge of {edge:.4g}"

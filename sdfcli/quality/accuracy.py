@@ -253,8 +253,12 @@ def _region_errors(relative: Floats, jump: Bools, where: Floats) -> RegionErrors
 
 def at_jump(field: Sampled, reference: Reference, where: tuple[float, float, float]) -> bool:
     """Whether a point lies at a sign jump: see `_jumps`."""
-    point = np.array([where])
-    return bool(_jumps(field, reference, point, reference.signed_distance(point), field.sample(point))[0])
+    return bool(at_jumps(field, reference, np.array([where]))[0])
+
+
+def at_jumps(field: Sampled, reference: Reference, points: Floats) -> Bools:
+    """Whether points (n, 3) lie at sign jumps, (n,): see `_jumps`."""
+    return np.asarray(_jumps(field, reference, points, reference.signed_distance(points), field.sample(points)))
 
 
 def _jumps(field: Sampled, reference: Reference, points: Floats, truth: Floats, value: Floats) -> Any:

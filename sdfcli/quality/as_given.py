@@ -75,6 +75,11 @@ class GivenMesh:
             if missed.any():
                 self.boundary = _boundary(_with_turned(turned, missed), built.left_out, backend)
 
+    @property
+    def has_jumps(self) -> bool:
+        """Whether the sign may change without a face: at open edges' holes."""
+        return self.signed and self.boundary.boundary.values["open_edges"] > 0
+
     def signed_distance(self, points: Floats) -> Floats:
         """Distances (n,) at points (n, 3), in the mesh's units; all positive for an unsigned reference."""
         distance = self.surface.distance(points)

@@ -12,6 +12,7 @@ from sdfcli.backend import Array, Backend, C
 from sdfcli.field.field import Field, lattice_position
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.octree.grown import Progress
+from sdfcli.quality.accuracy import MOST_SUSPECTS, at_jumps
 from sdfcli.quality.as_given import GivenMesh
 
 HALVINGS, HOLE_HALVINGS = 8, 3
@@ -26,6 +27,9 @@ EARLY = 0.5
 SLACK = 2e-10
 """Allowance for the rounding of a distance or a position, relative to the size of mesh and domain: a distance to a
 sliver is off by up to 5e-11 (see ExactReference), all others by a few times 1e-16."""
+
+JUMP: int = C.PROOF_FREE | C.PROOF_OUTSIDE | C.PROOF_INSIDE
+"""Marks of a leaf with a proven jump: both signs, and no face."""
 
 CHUNK = 1 << 17
 """Cells per launch, a multiple of 8."""
@@ -46,7 +50,8 @@ class Proof:
         edge: its edge, in mesh units.
         bound: (n,) the largest possible error by leaf; infinite at a jump.
         unproven: leaves (k,) whose bound exceeds the tolerance, by reason: `open hole`, `jump`, `above the tolerance`
-            and `not certified after N halvings`.
+            and `not certified after N halvings`. `jump`: the sign changes without a face in the leaf, or within a
+            leaf's width of it; `open hole`: it may change there.
     """
 
     error: float
@@ -165,40 +170,43 @@ def prove(
         cells = 8 * len(parents.leaf)
         if cells == 0:
             break
-    return _proof(field, backend.to_host(mark), errors(leaf_found), errors(leaf_bound), tolerance)
+    return _proof(field, reference, backend.to_host(mark), errors(leaf_found), errors(leaf_bound), tolerance)
 
 
 def _excluded(mark: Ints) -> Bools:
     """Leaves with the marks (n,) in which the sign changes, or may change, without a face."""
-    jump = C.PROOF_FREE | C.PROOF_OUTSIDE | C.PROOF_INSIDE
-    return np.asarray((mark & jump == jump) | (mark & C.PROOF_HOLE > 0))
+    return np.asarray((mark & JUMP == JUMP) | (mark & C.PROOF_HOLE > 0))
 
 
-def _proof(field: Field, mark: Ints, found: Floats, bound: Floats, tolerance: float) -> Proof:
-    excluded, jump = _excluded(mark), C.PROOF_FREE | C.PROOF_OUTSIDE | C.PROOF_INSIDE
+def _proof(field: Field, reference: GivenMesh, mark: Ints, found: Floats, bound: Floats, tolerance: float) -> Proof:
+    excluded, jump = _excluded(mark), mark & JUMP == JUMP
+    missed = np.flatnonzero(~excluded & (bound > tolerance))
+    if reference.has_jumps and 0 < len(missed) <= MOST_SUSPECTS * len(bound):
+        jump[missed] = at_jumps(field, reference, leaf_boxes(field, missed)[0])
+    excluded |= jump
     above = ~excluded & (bound > tolerance)
     reasons = {
-        "jump": mark & jump == jump,
-        "open hole": excluded & (mark & jump != jump),
+        "jump": jump,
+        "open hole": excluded & ~jump,
         "above the tolerance": above & (found > tolerance),
         f"not certified after {HALVINGS} halvings": above & (found <= tolerance),
     }
     considered = np.where(excluded, -1.0, bound)
     leaf = int(np.argmax(considered))
-    where, edge = leaf_box(field, leaf)
+    (where,), (edge,) = leaf_boxes(field, [leaf])
     return Proof(
         error=max(0.0, float(considered[leaf])),
         found=float(found[~excluded].max(initial=0.0)),
         leaf=leaf,
         where=(float(where[0]), float(where[1]), float(where[2])),
-        edge=edge,
+        edge=float(edge),
         bound=np.where(excluded, np.inf, bound),
         unproven={reason: np.flatnonzero(which) for reason, which in reasons.items() if which.any()},
     )
 
 
-def leaf_box(field: Field, leaf: int) -> tuple[Floats, float]:
-    """A leaf's centre (3,) and edge, in mesh units."""
-    edge = field.domain.length * 0.5 ** float(field.leaf_level[leaf])
-    low = lattice_position(field.leaf_key[leaf : leaf + 1])[0]
-    return field.domain.origin + field.domain.length * low + edge / 2, edge
+def leaf_boxes(field: Field, leaves: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Centres (k, 3) and edges (k,) of leaves (k,), in mesh units."""
+    edge = field.domain.length * 0.5 ** field.leaf_level[leaves].astype(np.float64)
+    low = field.domain.origin + field.domain.length * lattice_position(field.leaf_key[leaves])
+    return low + edge[:, None] / 2, edge

@@ -64,6 +64,16 @@ FN double exact_triangle_distance_sq(D3 p, D3 a, D3 b, D3 c) {
     return height * height / n_sq;
 }
 
+// Squared distance to a triangle's bounding box: a tenth of the work.
+FN double exact_bounds_distance_sq(D3 p, const double* t) {
+    double box[6];
+    for (int k = 0; k < 3; k++) {
+        box[k] = min_of(t[k], min_of(t[k + 3], t[k + 6]));
+        box[k + 3] = max_of(t[k], max_of(t[k + 3], t[k + 6]));
+    }
+    return exact_box_distance_sq(p, box);
+}
+
 struct ExactTree {
     u32 leaves;              // a power of two
     u32 leaf_size;           // triangles per leaf
@@ -89,6 +99,7 @@ FN ExactHit exact_nearest(const ExactTree& tree, D3 p, ExactHit best) {
             u32 first = tree.leaf_size * (node - (tree.leaves - 1));
             const double* t = exact_triangle(tree, first);
             for (u32 k = 0; k < tree.leaf_size; k++, t += 9) {
+                if (exact_bounds_distance_sq(p, t) >= best.distance_sq) continue;
                 double distance_sq = exact_triangle_distance_sq(p, load3(t), load3(t + 3), load3(t + 6));
                 if (distance_sq < best.distance_sq) best = {distance_sq, first + k};
             }

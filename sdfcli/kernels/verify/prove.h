@@ -227,7 +227,8 @@ FN void extend_by_triangle(const double* t, D3 m, double radius, double slack, S
         extends |= corner[k] > found.least[k];
     }
     D3 o = vec(0.0, 0.0, 0.0);
-    if (!extends || sqrt(exact_triangle_distance_sq(o, p, q, r)) > radius + slack) return;
+    if (!extends || exact_bounds_distance_sq(m, t) > radius * radius) return;
+    if (sqrt(exact_triangle_distance_sq(o, p, q, r)) > radius + slack) return;
     D3 pq = q - p, pr = r - p, n = cross(pq, pr);
     double n_sq = dot(n, n);
     bool thick = n_sq > 1e-8 * dot(pq, pq) * dot(pr, pr);  // else the normal has lost digits
@@ -315,17 +316,21 @@ FN void prove_by_corners(const ProofTask& a, const ProofCell& cell, u32 nearest,
     int triangles = 1;
     corner_distances(a, cell, nearest, above[0]);
     for (int c = 0; c < 8; c++) {
-        double start = above[0][c] * above[0][c];
-        ExactHit hit = exact_nearest(a.surface, cell.corner[c], {start, nearest});
+        int start = 0;
+        for (int k = 1; k < triangles; k++)
+            if (above[k][c] < above[start][c]) start = k;
+        double known_sq = (above[start][c] - a.slack) * (above[start][c] - a.slack);
+        ExactHit hit = exact_nearest(a.surface, cell.corner[c], {known_sq, triangle[start]});
         d[c] = sqrt(hit.distance_sq);
         proven.found = max_of(proven.found, nearest_error(a, cell.value[c], proven.sign, d[c]));
         d[c] = max_of(d[c] - a.slack, 0.0);
         bool known = false;
         for (int k = 0; k < triangles; k++) known |= triangle[k] == hit.triangle;
-        if (!known) triangle[triangles++] = hit.triangle;
+        if (known) continue;
+        corner_distances(a, cell, hit.triangle, above[triangles]);
+        triangle[triangles++] = hit.triangle;
     }
     proven.least = max_of(proven.least, bound_by_corners(cell, proven.sign, d, proven.error));
-    for (int k = 1; k < triangles; k++) corner_distances(a, cell, triangle[k], above[k]);
     bound_by_means(a, cell, above, triangles, proven);
 }
 
