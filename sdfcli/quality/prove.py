@@ -15,7 +15,7 @@ from sdfcli.octree.grown import Progress
 from sdfcli.quality.accuracy import MOST_SUSPECTS, at_jumps
 from sdfcli.quality.as_given import GivenMesh
 
-HALVINGS, HOLE_HALVINGS = 8, 3
+HALVINGS, HOLE_HALVINGS = 8, 4
 """Maximum halvings of a leaf; and of one with parts in which the sign may change without a face."""
 
 MARGIN = 1.25
@@ -193,7 +193,7 @@ def _proof(field: Field, reference: GivenMesh, mark: Ints, found: Floats, bound:
     }
     considered = np.where(excluded, -1.0, bound)
     leaf = int(np.argmax(considered))
-    (where,), (edge,) = leaf_boxes(field, [leaf])
+    (where,), (edge,) = leaf_boxes(field, np.array([leaf]))
     return Proof(
         error=max(0.0, float(considered[leaf])),
         found=float(found[~excluded].max(initial=0.0)),
@@ -205,8 +205,8 @@ def _proof(field: Field, reference: GivenMesh, mark: Ints, found: Floats, bound:
     )
 
 
-def leaf_boxes(field: Field, leaves: npt.ArrayLike) -> tuple[Floats, Floats]:
+def leaf_boxes(field: Field, leaves: Ints) -> tuple[Floats, Floats]:
     """Centres (k, 3) and edges (k,) of leaves (k,), in mesh units."""
     edge = field.domain.length * 0.5 ** field.leaf_level[leaves].astype(np.float64)
-    low = field.domain.origin + field.domain.length * lattice_position(field.leaf_key[leaves])
-    return low + edge[:, None] / 2, edge
+    low = lattice_position(field.leaf_key[leaves])
+    return np.asarray(field.domain.origin + field.domain.length * low + edge[:, None] / 2), edge

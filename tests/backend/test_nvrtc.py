@@ -75,7 +75,8 @@ def test_an_edit_recompiles_the_kernels_of_headers_that_include_it(monkeypatch: 
     assert changed_by("surface/render.h") == {"sdf_render", "sdf_render_beside"}
     packets = {"sdf_distance_packet", "sdf_distance_sample", "sdf_distance_single"}
     assert changed_by("distance/packet.h") == packets | {"sdf_octree_grow"}
-    assert changed_by("verify/exact.h") == {"sdf_exact_distance", "sdf_exact_winding"}
+    proofs = {"sdf_proof_cells", "sdf_proof_settle", "sdf_proof_split"}
+    assert changed_by("verify/exact.h") == {"sdf_exact_distance", "sdf_exact_winding"} | proofs
     octree = changed_by("octree/levels.h")
     assert {"sdf_octree_screen", "sdf_octree_balance", "sdf_octree_corners"} <= octree
     assert all(name.startswith(("sdf_octree", "sdf_field_corners", "sdf_split_leaf")) for name in octree)
