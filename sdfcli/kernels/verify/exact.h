@@ -232,15 +232,16 @@ FN double exact_fans(const ExactBoundary& boundary, D3 p, D3 antipode, bool* sur
     return sum;
 }
 
-// The first ray that grazes nothing decides. If all do, p lies on the surface, where no result is correct.
-FN double exact_winding(const ExactTree& tree, const ExactBoundary& boundary, D3 p) {
+// The first ray that grazes nothing decides. If all do, p lies on the surface, where no result is correct, and *sure is
+// false.
+FN double exact_winding(const ExactTree& tree, const ExactBoundary& boundary, D3 p, bool* sure) {
     double winding = 0.0;
-    bool sure = false;
-    for (u32 k = 0; k < boundary.rays && !sure; k++) {
+    *sure = false;
+    for (u32 k = 0; k < boundary.rays && !*sure; k++) {
         D3 d = load3(boundary.ray + 3 * k);
-        sure = true;
-        int crossings = exact_crossings(tree, p, d, &sure);
-        winding = crossings + exact_fans(boundary, p, -1.0 * d, &sure) / SDF_EXACT_FOUR_PI;
+        *sure = true;
+        int crossings = exact_crossings(tree, p, d, sure);
+        winding = crossings + exact_fans(boundary, p, -1.0 * d, sure) / SDF_EXACT_FOUR_PI;
     }
     return winding;
 }
@@ -253,7 +254,8 @@ struct sdf_exact_winding_args {
     double* winding;  // [n] out
 };
 SDF_KERNEL(sdf_exact_winding, PLAIN, i) {
-    a.winding[i] = exact_winding(a.tree, a.boundary, load3(a.points + 3 * (size_t)i));
+    bool sure;
+    a.winding[i] = exact_winding(a.tree, a.boundary, load3(a.points + 3 * (size_t)i), &sure);
 }
 
 #endif

@@ -4,12 +4,13 @@
 // lengths are in the coordinates of `surface` (verify/exact.h). phi is the exact signed distance, d its magnitude, f
 // the field, m the cell's centre, rho the distance from there to the corners, e the rounding allowance.
 //
-//   below, anywhere    d^2 - |x|^2 is concave, so d is at least sqrt(g^2 - Q), g interpolating d at the corners
-//   below, supports    the faces nearest to the cell's points lie in the ball B(m, R); if u.y <= h for them, d >= u.x -
-//   h above              d is at most a face's distance, which is convex: at most what interpolates it at the corners
+// Three bounds of d, at points x of the cell:
+//   corners   d^2 - |x|^2 is concave, so d >= sqrt(g^2 - Q), where g interpolates the distances at the corners
+//   supports  the faces nearest to the cell's points lie in a ball B(m, R); if u.y <= h for them, d >= u.x - h
+//   faces     d is at most the distance to one face, which is convex: at most its interpolation from the corners
 //
-// Bounds below need phi's sign. A cell without faces has that of its centre. Otherwise a region of the ball beyond a
-// support has no faces and one sign, that of a witness in it, and bounds phi on both sides of the support.
+// The first two need phi's sign. A cell without faces has its centre's. Otherwise the part of the ball beyond a support
+// has no faces and one sign, that of a witness in it, and bounds phi on both sides of the support.
 //
 // INTERFACE
 //   sdf_proof_cells   bounds cells' errors
@@ -285,8 +286,8 @@ FN double winding_change(const ProofTask& a, D3 m, double radius) {
     }
     return radius * sum / SDF_EXACT_FOUR_PI * SDF_PROOF_UP;
 }
-FN double winding_at(const ProofTask& a, D3 p) {
-    return exact_winding(a.solid, a.boundary, a.scale * p + vec(a.shift_x, a.shift_y, a.shift_z));
+FN double winding_at(const ProofTask& a, D3 p, bool* sure) {
+    return exact_winding(a.solid, a.boundary, a.scale * p + vec(a.shift_x, a.shift_y, a.shift_z), sure);
 }
 #define SDF_PROOF_WINDING 1e-9  // exceeds the winding number's rounding error
 FN double sign_of(double winding) { return winding > 0.5 ? -1.0 : 1.0; }
@@ -366,15 +367,16 @@ FN void prove_by_supports(const ProofTask& a, const ProofCell& cell, u32 nearest
             bound_below(proven.error, sign, least);
             continue;
         }
-        double past = max_of(h, 0.0);
-        if (!(radius - h > 4.0 * a.slack) || cell.rho * cell.rho + past * past > radius * radius) continue;
+        double past = max_of(h, 0.0), inner = radius - a.slack;
+        if (!(radius - h > 4.0 * a.slack) || cell.rho * cell.rho + past * past > inner * inner) continue;
         if (change < 0.0) change = winding_change(a, m, radius);
-        double winding = change < 0.25 ? winding_at(a, m + 0.5 * (h + radius) * u) : 0.0;
+        bool sure = false;
+        double winding = change < 0.25 ? winding_at(a, m + 0.5 * (h + radius) * u, &sure) : 0.0;
         if (change >= 0.25 || (a.boundary.open_edges && from_half(winding) <= 2.0 * change + SDF_PROOF_WINDING)) {
             proven.uncertain |= !proven.free;
             return;
         }
-        if (sign_of(winding) == sign) bound_below(proven.error, sign, least);
+        if (sure && sign_of(winding) == sign) bound_below(proven.error, sign, least);
     }
 }
 
@@ -393,10 +395,11 @@ FN Proven prove_cell(const ProofTask& a, const ProofCell& cell, double limit) {
     if (!a.is_signed)
         proven.sign = 1.0;
     else if (proven.free) {
-        double winding = winding_at(a, cell.middle);
+        bool sure;
+        double winding = winding_at(a, cell.middle, &sure);
         proven.uncertain = a.boundary.open_edges &&
                            abs_of(winding - 0.5) <= winding_change(a, cell.middle, cell.rho) + SDF_PROOF_WINDING;
-        proven.sign = sign_of(winding);
+        proven.sign = sure ? sign_of(winding) : 0.0;
     }
     proven.found = nearest_error(a, centre_value(cell), proven.sign, far);
     double d[8];
@@ -440,7 +443,7 @@ SDF_KERNEL(sdf_proof_cells, PLAIN, i) {
     a.bound[i] = a.above ? min_of(bound, a.above[i >> 3]) : bound;
     a.uncertain[i] = proven.uncertain;
     u32 mark = a.halvings == 0 && proven.free ? SDF_PROOF_FREE : 0u;
-    if (a.task.is_signed && proven.free) mark |= proven.sign > 0.0 ? SDF_PROOF_OUTSIDE : SDF_PROOF_INSIDE;
+    if (a.task.is_signed && proven.sign != 0.0) mark |= proven.sign > 0.0 ? SDF_PROOF_OUTSIDE : SDF_PROOF_INSIDE;
     if (proven.uncertain && a.halvings >= a.task.hole_halvings) mark |= SDF_PROOF_HOLE;
     if (mark) atomic_or(a.task.mark + leaf, mark);
     if (proven.uncertain) return;
