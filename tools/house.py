@@ -43,7 +43,7 @@ KERNELS = [
     ("flow", "particles in buckets, walls"),
     ("surface", "marching cubes, rays, balls"),
     ("uniform", "grids, jump flooding"),
-    ("verify", "float64 reference, thickness"),
+    ("verify", "float64 reference, proofs, thickness"),
     ("cpu", "entries, threads, lanes"),
 ]
 LEFT, WIDTH, GAP, ROW = 10, 600, 6, 38

@@ -64,7 +64,7 @@ EXAMPLES = {
     "collide --path": "collide field.h5 TORUS --path --at 0,0,0",
     "flow": f"flow water.h5 {FLOW} --inside --spacing 0.1 --pictures new --surface new_%d.ply -o new.vtkhdf",
     "flow --case": "flow --case dam-break --time 0.0005 --frames 1 --pictures new --surface new_%d.ply -o new.vtkhdf",
-    "verify": "verify field.h5 --mesh TORUS --samples 30",
+    "verify": "verify field.h5 --mesh TORUS --samples 30 --prove",
     "bench": "bench TORUS --repeat 1 --depth 2 --device cpu",
     "bench --uniform": "bench TORUS --repeat 1 --depth 2 --device cpu --uniform",
     "bench --coherence": "bench TORUS --repeat 1 --depth 2 --device cpu --coherence",
