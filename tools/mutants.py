@@ -57,6 +57,7 @@ PACKETS, INDEX = "tests/spatial/test_packets.py", "tests/spatial/test_index.py"
 TRAVERSALS, PLOC = "tests/spatial/test_traversals.py", "tests/spatial/test_ploc.py"
 ADAPTIVE, HASHES = "tests/octree/test_adaptive.py", "tests/test_hashes.py::test_bits"
 CRITERIA, CAUSES = "tests/octree/test_criteria.py", "tests/octree/test_causes.py"
+PROOF = "tests/quality/test_prove.py"
 SIGN, CROSSING, REPAIR = "tests/sign/test_sign.py", "tests/sign/test_crossing.py", "tests/mesh/test_repair.py"
 READERS, GLTF, LINES = "tests/mesh/test_readers.py", "tests/mesh/test_gltf.py", "tests/mesh/test_axis_lines.py"
 SAMPLES, RESOLUTION = "tests/export/test_samples.py", "tests/extract/test_resolution.py"
@@ -761,6 +762,32 @@ MUTANTS = [
         "not os.path.sameopenfile(number, handle.get_vfd_handle())",
         "False",
         ("tests/field/test_stored.py::test_a_file_that_is_replaced_while_it_is_opened",),
+        "proof loses too little between corners",
+        f"{K}/verify/prove.h",
+        "loss += 1.0 - slope * slope;",
+        "loss += 0.5 - 0.5 * slope * slope;",
+        (f"{PROOF}::test_no_error_exceeds_its_leafs_bound",),
+    ),
+    Mutant(
+        "proof by supports in too small a ball",
+        f"{K}/verify/prove.h",
+        "far + 2.0 * cell.rho + 2.0 * a.slack,",
+        "far + 0.2 * cell.rho + 2.0 * a.slack,",
+        (f"{PROOF}::test_no_error_exceeds_its_leafs_bound",),
+    ),
+    Mutant(
+        "proof without a witness's sign",
+        f"{K}/verify/prove.h",
+        "if (sure && sign_of(winding) == sign)",
+        "if (sure)",
+        (f"{PROOF}::test_no_error_exceeds_its_leafs_bound",),
+    ),
+    Mutant(
+        "proof without jumps",
+        f"{K}/verify/prove.h",
+        "sum += a.boundary.multiplicity[k]",
+        "sum += 0.0 * a.boundary.multiplicity[k]",
+        (f"{PROOF}::test_no_error_exceeds_its_leafs_bound",),
     ),
 ]
 
