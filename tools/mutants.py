@@ -762,6 +762,8 @@ MUTANTS = [
         "not os.path.sameopenfile(number, handle.get_vfd_handle())",
         "False",
         ("tests/field/test_stored.py::test_a_file_that_is_replaced_while_it_is_opened",),
+    ),
+    Mutant(
         "proof loses too little between corners",
         f"{K}/verify/prove.h",
         "loss += 1.0 - slope * slope;",
