@@ -165,18 +165,23 @@ def sums_of(lists: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:
     return {f"{name}_sha256": np.bytes_(hashlib.sha256(lists[name].tobytes()).hexdigest()) for name in lists}
 
 
-def write(path: Path, attributes: dict[str, Any], lists: dict[str, Any], packed: bool = True) -> Path:
-    with h5py.File(path, "w") as file:
-        for name, value in attributes.items():
-            file.attrs[name] = value
-        for name, data in lists.items():
-            options = {"chunks": (min(len(data), CHUNK),), "compression": 1, "shuffle": True, "fletcher32": True}
-            file.create_dataset(name, data=data, **options if packed and name not in ("block", "chunk_sha256") else {})
-    return path
+def write(group: Any, attributes: dict[str, Any], lists: dict[str, Any], packed: bool = True) -> None:
+    """Fills an empty group, or a file."""
+    for name, value in attributes.items():
+        group.attrs[name] = value
+    for name, data in lists.items():
+        options = {"chunks": (min(len(data), CHUNK),), "compression": 1, "shuffle": True, "fletcher32": True}
+        group.create_dataset(name, data=data, **options if packed and name not in ("block", "chunk_sha256") else {})
 
 
 def save_3(field: Field, path: Path, version: int) -> Path:
     """Writes a file of version 1, 2 or 3."""
+    with h5py.File(path, "w") as file:
+        write_3(field, file, version)
+    return path
+
+
+def write_3(field: Field, group: Any, version: int) -> None:
     lists, attributes = lists_of_3(field, version)
     attributes |= facts(field, version) | {"content_sha256": np.bytes_(content_sha256_3(field))}
     if version > 1:
@@ -184,7 +189,7 @@ def save_3(field: Field, path: Path, version: int) -> Path:
     if version > 2:
         attributes |= sums_of(optional(field))
         attributes["attributes_sha256"] = np.bytes_(attributes_sha256(attributes))
-    return write(path, attributes, lists)
+    write(group, attributes, lists)
 
 
 # ---- Version 4 ----
@@ -365,7 +370,9 @@ def save_4(field: Field, path: Path, whole: Callable[[Cell, int], bool], packed:
     attributes |= sums_of(optional(field))
     attributes["attributes_sha256"] = np.bytes_(attributes_sha256(attributes))
     tables = {"block": layout.table.ravel(), "chunk_sha256": np.frombuffer(sums, np.uint8)}
-    return write(path, attributes, lists | tables | optional(field), packed)
+    with h5py.File(path, "w") as file:
+        write(file, attributes, lists | tables | optional(field), packed)
+    return path
 
 
 def steps_between(known: dict[Point, np.float32], value: Value, step: float) -> int:

@@ -301,7 +301,7 @@ def sealed_content(file: Any) -> str:
         del file["chunk_sha256"]
         file["chunk_sha256"] = sums
     steps = [file.attrs.get("distance_step", 0.0), file.attrs.get("distance_parts", 1)]
-    facts = [float(each) for each in (*file.attrs["domain_origin"], file.attrs["domain_length"], *steps)]
+    facts = [float(np.real(each)) for each in (*file.attrs["domain_origin"], file.attrs["domain_length"], *steps)]
     table = read_list(file, "block", np.uint32)
     return hashlib.sha256(np.array(facts, "<f8").tobytes() + table.astype("<u4").tobytes() + sums.tobytes()).hexdigest()
 

@@ -13,10 +13,12 @@ import h5py
 import numpy as np
 import pytest
 
+import field_files
 import sdfcli
 import sequences
 import shapes
 from sdfcli.errors import InputError, UsageError
+from sdfcli.field import store
 from sdfcli.field.hdf5 import attributes_sha256
 from sdfcli.mesh.mesh import Domain
 from sdfcli.sequence.file import content_sha256, is_sequence, load_sequence
@@ -65,6 +67,50 @@ def test_a_frame_is_a_field_file(saved: Path, tmp_path: Path) -> None:
         assert set(group.attrs) == set(alone.attrs)
         assert all(np.array_equal(group[name][()], alone[name][()]) for name in alone)
         assert all(np.array_equal(group.attrs[name], alone.attrs[name]) for name in alone.attrs)
+
+
+def test_frames_of_earlier_versions(saved: Path) -> None:
+    fields = [load_sequence(saved).at(k) for k in range(4)]
+    with h5py.File(saved, "r+") as file:
+        for k in (0, 1, 3):
+            del file[f"frame/{k:06}"]
+            field_files.write_3(fields[k], file.create_group(f"frame/{k:06}"), 3 if k else 2)
+        hashes = [file[f"frame/{k:06}"].attrs["content_sha256"].decode() for k in range(4)]
+        domain = fields[0].domain
+        content = content_sha256(domain, file["time"][()], file["motion"][()], hashes)
+        file.attrs["content_sha256"] = np.bytes_(content)
+        file.attrs["attributes_sha256"] = np.bytes_(attributes_sha256(file, "attributes_sha256"))
+    found = load_sequence(saved)
+    assert found.content_sha256 == content
+    for k, field in enumerate(fields):
+        field_files.check_same(found.at(k), field)
+        assert found.at(k).content_sha256 == hashes[k]
+    points = fields[0].domain.origin + fields[0].domain.length * np.random.default_rng(1).random((50, 3))
+    assert np.isfinite(found.at_time(0.3).sample(points)).all()
+
+
+def test_large_frames_are_read_when_needed(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors name the file and the frame; a frame is that of the file that was opened."""
+    fields = [load_sequence(saved).at(k) for k in range(4)]
+    for field in fields:
+        _ = field.distance
+    monkeypatch.setattr(store, "AT_ONCE", 0)
+    with h5py.File(saved, "r+") as file:
+        chunk = file["frame/000001/residual"].id.get_chunk_info(0)
+    content = bytearray(saved.read_bytes())
+    content[chunk.byte_offset + chunk.size // 2] ^= 1
+    saved.write_bytes(content)
+    found = load_sequence(saved)
+    points = fields[0].domain.origin + fields[0].domain.length * np.random.default_rng(1).random((50, 3))
+    damaged, sound = found.at(1), found.at(2)
+    for _ in range(2):
+        with pytest.raises(InputError, match="residual") as caught:
+            damaged.sample(points)
+        assert str(caught.value).startswith(f"{saved}: frame 1: ")
+        assert "\n" not in str(caught.value)
+    saved.unlink()
+    assert sound.sample(points).tobytes() == fields[2].sample(points).tobytes()
+    field_files.check_same(sound, fields[2])
 
 
 def test_the_file_describes_itself(saved: Path) -> None:
