@@ -736,6 +736,13 @@ MUTANTS = [
         ("tests/field/test_blocks.py::test_steps_that_rounding_hides",),
     ),
     Mutant(
+        "blocks: values of the subtrees before",
+        "sdfcli/field/blocks.py",
+        "(own_first[block] + before)",
+        "own_first[block]",
+        ("tests/field/test_blocks.py::test_order_and_code",),
+    ),
+    Mutant(
         "blocks that disagree",
         "sdfcli/field/stored.py",
         "        if int(marks[0]):\n",

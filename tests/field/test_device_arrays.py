@@ -7,6 +7,7 @@ import gc
 import pickle
 import re
 import struct
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import sdfcli
 from sdfcli.backend import Backend
 from sdfcli.backend.headers import COMPILER_OPTIONS
 from sdfcli.errors import InputError, UsageError
+from sdfcli.field import blocks
 from sdfcli.field.field import Field
 
 backend = backends.backend
@@ -76,6 +78,28 @@ def test_the_arrays_of_a_field(backend: Backend, splits: int) -> None:
     assert struct.unpack("4d4Q", arrays.sampler.tobytes()) == (1.0, -2.0, 0.5, 3.0, *addresses)
     again = field.device_arrays(backend.name)
     assert [backend.address(each) for each in (again.leaf_level, again.leaf_value, again.top, again.child)] == addresses
+
+
+@pytest.mark.parametrize("splits", [0, 1, 300])
+def test_the_arrays_of_a_field_from_a_file(
+    backend: Backend, splits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All divided cells are nodes, and the leaves are the same."""
+    monkeypatch.setattr(blocks, "MOST_LEAVES", 50)
+    field = oracle.random_field(np.random.default_rng(1), splits, [1.0, -2.0, 0.5], 3.0, deep=True)
+    loaded = sdfcli.load(field.save(tmp_path / "field.h5"))
+    arrays, of_file = field.device_arrays(backend.name), loaded.device_arrays(backend.name)
+    for name in ("leaf_level", "leaf_value"):
+        assert np.array_equal(*(backend.to_host(getattr(each, name)) for each in (arrays, of_file)))
+    top, child = (backend.to_host(each) for each in (of_file.top, of_file.child))
+    assert child.shape == (max(1, (len(field.leaf_key) - 1) // 7), 8)
+    tops = backend.to_host(arrays.top)
+    assert np.array_equal(np.where(top >= 1 << 31, top, 0), np.where(tops >= 1 << 31, tops, 0))
+    if splits:
+        assert np.sort(child[child >= 1 << 31] - (1 << 31)).tolist() == list(range(len(field.leaf_key)))
+    given = [of_file.leaf_level, of_file.leaf_value, of_file.top, of_file.child]
+    addresses = [backend.address(each) for each in given]
+    assert struct.unpack("4d4Q", of_file.sampler.tobytes()) == (1.0, -2.0, 0.5, 3.0, *addresses)
 
 
 def test_they_are_read_only() -> None:
