@@ -19,10 +19,10 @@ HALVINGS, HOLE_HALVINGS = 8, 4
 """Maximum halvings of a leaf; and of one with parts in which the sign may change without a face."""
 
 MARGIN = 1.25
-"""Cells are split until no bound exceeds the largest error found by this factor."""
+"""Cells are split until no bound exceeds the largest error found by this factor, or EARLY if larger."""
 
 EARLY = 0.5
-"""Share of the tolerance up to which leaves' bounds are not improved, before any error was found."""
+"""Share of the tolerance up to which bounds are not improved."""
 
 SLACK = 2e-10
 """Allowance for the rounding of a distance or a position, relative to the size of mesh and domain: a distance to a
@@ -140,7 +140,7 @@ def prove(
                 uncertain=uncertain[chunk],
             )
             backend.synchronize()
-        limit = MARGIN * float(errors(leaf_found)[~excluded()].max(initial=0.0))
+        limit = max(limit, MARGIN * float(errors(leaf_found)[~excluded()].max(initial=0.0)))
         split = []
         for chunk in chunks:
             above = parents.part(chunk.start, chunk.stop)
