@@ -96,9 +96,10 @@ def whole_files() -> dict[str, tuple[str, bytes]]:
     }
     from sdfcli.field import blocks
 
-    with tempfile.TemporaryDirectory() as folder, replaced(blocks, MOST_LEAVES=8):
+    with tempfile.TemporaryDirectory() as folder:
         small = {"device": "cpu", "depth": 2, "tolerance": 0.05, "nearest": True, "why": True}
-        files["field"] = ("h5", sdfcli.build(cube(), **small).save(Path(folder, "field.h5")).read_bytes())
+        with replaced(blocks, MOST_LEAVES=8):
+            files["field"] = ("h5", sdfcli.build(cube(), **small).save(Path(folder, "field.h5")).read_bytes())
         files["field-parts"] = files["field-chunks"] = files["field"]
         files["sequence"] = ("h5", whole_sequence(Path(folder, "sequence.h5")).read_bytes())
     return files
