@@ -72,8 +72,8 @@ class Proof:
 
 
 class _Parents(NamedTuple):
-    """Cells whose eight parts are bounded: `leaf` (k,) uint32, `path` (k,) uint32 of octants in it, three bits each,
-    and `bound` (k,) float64. All None: the leaves themselves are bounded."""
+    """Cells whose eight parts are bounded: `leaf` (k,) uint32, `path` (k,) uint32 of octants in it, three bits each
+    (and its sign, see the kernel), and `bound` (k,) float64. All None: the leaves themselves are bounded."""
 
     leaf: Array | None = None
     path: Array | None = None
@@ -121,7 +121,7 @@ def prove(
 
     parents, cells, limit = _Parents(), leaves, EARLY * tolerance
     for halvings in range(HALVINGS + 1):
-        bound, uncertain = xp.empty(cells, np.float64), xp.empty(cells, np.uint8)
+        bound, state = xp.empty(cells, np.float64), xp.empty(cells, np.uint8)
         chunks = [slice(first, min(first + CHUNK, cells)) for first in range(0, cells, CHUNK)]
         for chunk in chunks:
             progress(f"proof, {halvings} halvings, {chunk.stop / cells:.0%} of {cells:,} cells")
@@ -137,7 +137,7 @@ def prove(
                 path=above.path,
                 above=above.bound,
                 bound=bound[chunk],
-                uncertain=uncertain[chunk],
+                state=state[chunk],
             )
             backend.synchronize()
         limit = max(limit, MARGIN * float(errors(leaf_found)[~excluded()].max(initial=0.0)))
@@ -154,14 +154,14 @@ def prove(
                 limit=limit,
                 tolerance=tolerance,
                 bound=bound[chunk],
-                uncertain=uncertain[chunk],
+                state=state[chunk],
                 leaf_bound=leaf_bound,
                 split=chosen,
                 **cells_of,
             )
             number = backend.compact(chosen)
             new = _Parents(*(xp.empty(len(number), dtype) for dtype in (np.uint32, np.uint32, np.float64)))
-            given = {"path": above.path, "bound": bound[chunk], "chosen": number, **cells_of}
+            given = {"path": above.path, "bound": bound[chunk], "state": state[chunk], "chosen": number, **cells_of}
             made = {f"split_{name}": array for name, array in new._asdict().items()}
             backend.run("sdf_proof_split", len(number), **given, **made)
             split.append(new)

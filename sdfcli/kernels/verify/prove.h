@@ -58,7 +58,10 @@ struct ProofCell {
     double value[8];  // f at the corners
     D3 slope;         // f's gradient at the centre
 };
-// path: octants, three bits each, the last in the lowest.
+// path: octants, three bits each, the last in the lowest; above SDF_PROOF_SIGN, the sign of a cell without faces: 1 for
+// outside, 2 for inside, 0 if unknown.
+#define SDF_PROOF_SIGN 30
+FN u32 part_path(u32 path, u32 octant) { return path >> SDF_PROOF_SIGN << SDF_PROOF_SIGN | (path << 5 >> 2) | octant; }
 FN ProofCell proof_cell(const ProofTask& a, u32 leaf, u32 path, u32 halvings) {
     ProofCell cell;
     const double full = (double)(1u << SDF_LATTICE_BITS);
@@ -273,6 +276,7 @@ FN void find_supports(const ExactTree& tree, D3 m, double radius, double slack, 
 // How far the winding number may change on the way of one radius in a ball, faces apart, which change it by whole
 // numbers: its gradient at x is at most the sum of the integrals of 1 / |x - y|^2 over the open edges, over 4 pi. An
 // edge of length l at the distance d contributes at most l / d^2, and pi / d.
+#define SDF_PROOF_CHANGE 4.0  // larger changes leave every sign uncertain
 FN double winding_change(const ProofTask& a, D3 m, double radius) {
     double sum = 0.0;
     D3 p = a.scale * m + vec(a.shift_x, a.shift_y, a.shift_z);
@@ -283,6 +287,7 @@ FN double winding_change(const ProofTask& a, D3 m, double radius) {
         if (!(far > 0.0)) return SDF_PROOF_INFINITE;
         double length = sqrt(dot(to - from, to - from));
         sum += a.boundary.multiplicity[k] * min_of(length / far, 3.1415926535897936) / far;
+        if (radius * sum > SDF_PROOF_CHANGE * SDF_EXACT_FOUR_PI) return SDF_PROOF_INFINITE;
     }
     return radius * sum / SDF_EXACT_FOUR_PI * SDF_PROOF_UP;
 }
@@ -382,7 +387,8 @@ FN void prove_by_supports(const ProofTask& a, const ProofCell& cell, u32 nearest
 
 #define SDF_PROOF_NEAR 6.0  // in rho: up to this distance supports are tried before corners
 
-FN Proven prove_cell(const ProofTask& a, const ProofCell& cell, double limit) {
+// known: the sign, if the cell is part of one without faces; else 0.
+FN Proven prove_cell(const ProofTask& a, const ProofCell& cell, double known, double limit) {
     ExactHit centre = exact_nearest(a.surface, cell.middle);
     double far = sqrt(centre.distance_sq);
     Proven proven = {{SDF_PROOF_INFINITE, SDF_PROOF_INFINITE},
@@ -394,11 +400,13 @@ FN Proven prove_cell(const ProofTask& a, const ProofCell& cell, double limit) {
                      far > cell.rho + a.slack};
     if (!a.is_signed)
         proven.sign = 1.0;
+    else if (known != 0.0)
+        proven.sign = known;
     else if (proven.free) {
-        bool sure;
-        double winding = winding_at(a, cell.middle, &sure);
-        proven.uncertain = a.boundary.open_edges &&
-                           abs_of(winding - 0.5) <= winding_change(a, cell.middle, cell.rho) + SDF_PROOF_WINDING;
+        bool sure = false;
+        double change = winding_change(a, cell.middle, cell.rho);
+        double winding = change < SDF_PROOF_CHANGE ? winding_at(a, cell.middle, &sure) : 0.5;
+        proven.uncertain = a.boundary.open_edges && abs_of(winding - 0.5) <= change + SDF_PROOF_WINDING;
         proven.sign = sure ? sign_of(winding) : 0.0;
     }
     proven.found = nearest_error(a, centre_value(cell), proven.sign, far);
@@ -431,17 +439,22 @@ struct sdf_proof_cells_args {
     const u32* path;      // [parents]
     const double* above;  // [parents] bounds of the parents
     double* bound;        // [n] out: maximum error over the growth of the tolerance, in units
-    u8* uncertain;        // [n] out: the sign is
+    u8* state;            // [n] out: 1 if the sign is uncertain; 2, 4: no faces, and outside, or inside
 };
 SDF_KERNEL(sdf_proof_cells, PLAIN, i) {
-    u32 leaf = a.leaf ? a.leaf[i >> 3] : a.first + i, path = a.leaf ? a.path[i >> 3] << 3 | (i & 7u) : 0u;
+    u32 leaf = a.leaf ? a.leaf[i >> 3] : a.first + i, path = a.leaf ? part_path(a.path[i >> 3], i & 7u) : 0u;
+    u32 known = path >> SDF_PROOF_SIGN;
     ProofCell cell = proof_cell(a.task, leaf, path, a.halvings);
-    Proven proven = prove_cell(a.task, cell, a.limit);
+    Proven proven = prove_cell(a.task, cell, known == 1 ? 1.0 : known == 2 ? -1.0 : 0.0, a.limit);
     double worst = max_of(proven.error.over, proven.error.under) + 4.0 * a.task.slack;
     double bound = max_of(worst, 0.0) / (a.task.unit * growth(a.task, proven.least)) * SDF_PROOF_UP;
     if (proven.uncertain || !(bound <= SDF_PROOF_INFINITE)) bound = SDF_PROOF_INFINITE;
     a.bound[i] = a.above ? min_of(bound, a.above[i >> 3]) : bound;
-    a.uncertain[i] = proven.uncertain;
+    u32 sign = a.task.is_signed && proven.free && !proven.uncertain ? proven.sign > 0.0   ? 2u
+                                                                      : proven.sign < 0.0 ? 4u
+                                                                                          : 0u
+                                                                    : 0u;
+    a.state[i] = (u8)(proven.uncertain | sign);
     u32 mark = a.halvings == 0 && proven.free ? SDF_PROOF_FREE : 0u;
     if (a.task.is_signed && proven.sign != 0.0) mark |= proven.sign > 0.0 ? SDF_PROOF_OUTSIDE : SDF_PROOF_INSIDE;
     if (proven.uncertain && a.halvings >= a.task.hole_halvings) mark |= SDF_PROOF_HOLE;
@@ -460,7 +473,7 @@ struct sdf_proof_settle_args {
     double tolerance;     // and in a leaf in which no larger error was found
     const u32* leaf;      // [parents] as in sdf_proof_cells
     const double* bound;  // [n]
-    const u8* uncertain;  // [n]
+    const u8* state;      // [n] as in sdf_proof_cells
     u64* leaf_bound;      // [leaves] in and out: the bits of the largest bound of cells that are not split
     u8* split;            // [n] out
 };
@@ -469,7 +482,7 @@ SDF_KERNEL(sdf_proof_settle, PLAIN, i) {
     a.split[i] = 0;
     if (at_jump(a.task.mark[leaf])) return;
     double found = bits_double(a.task.leaf_found[leaf]), bound = a.bound[i];
-    bool wanted = a.uncertain[i] || bound > a.limit || (bound > a.tolerance && found <= a.tolerance);
+    bool wanted = (a.state[i] & 1u) || bound > a.limit || (bound > a.tolerance && found <= a.tolerance);
     if (wanted && !a.last)
         a.split[i] = 1;
     else
@@ -483,6 +496,7 @@ struct sdf_proof_split_args {
     const u32* leaf;      // [parents] as in sdf_proof_cells
     const u32* path;      // [parents]
     const double* bound;  // [cells]
+    const u8* state;      // [cells]
     u32* split_leaf;      // [n] out
     u32* split_path;      // [n] out
     double* split_bound;  // [n] out
@@ -490,7 +504,7 @@ struct sdf_proof_split_args {
 SDF_KERNEL(sdf_proof_split, PLAIN, k) {
     u32 i = a.chosen[k];
     a.split_leaf[k] = a.leaf ? a.leaf[i >> 3] : a.first + i;
-    a.split_path[k] = a.leaf ? a.path[i >> 3] << 3 | (i & 7u) : 0u;
+    a.split_path[k] = (a.leaf ? part_path(a.path[i >> 3], i & 7u) : 0u) | (u32)(a.state[i] >> 1) << SDF_PROOF_SIGN;
     a.split_bound[k] = a.bound[i];
 }
 
