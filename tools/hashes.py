@@ -1,12 +1,14 @@
 """Pins the bits of fields: `python tools/hashes.py` rewrites tests/hashes.csv with the installed sdfcli.
 
-A row has a field's leaf count and content hash, for a sample mesh or a generated solid and each octree.
+A row has a field's leaf count, the hash of its arrays, and its content hash, which a change of the file format changes,
+too, for a sample mesh or a generated solid and each octree.
 `tests/test_hashes.py` rebuilds the fields. Changes of the table need a line in CHANGELOG.md.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +33,7 @@ class Row(NamedTuple):
     octree: str
     tolerance: float
     leaves: int = 0
+    arrays_sha256: str = ""
     content_sha256: str = ""
 
 
@@ -45,7 +48,15 @@ def wanted() -> Iterator[Row]:
 def built(row: Row, device: str = "cpu") -> Row:
     """The row with its build results."""
     field = sdfcli.build(_source(row.mesh), octree=row.octree, tolerance=row.tolerance, device=device)
-    return row._replace(leaves=len(field.leaf_key), content_sha256=field.content_sha256)
+    return row._replace(leaves=field.leaves, arrays_sha256=arrays_sha256(field), content_sha256=field.content_sha256)
+
+
+def arrays_sha256(field: sdfcli.Field) -> str:
+    """SHA-256 of a field's domain and arrays."""
+    digest = hashlib.sha256(np.array([*field.domain.origin, field.domain.length]).tobytes())
+    for array in (field.leaf_key, field.leaf_level, field.corner_key, field.distance):
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 def known() -> list[Row]:
