@@ -94,6 +94,7 @@ def work() -> None:
     from sdfcli.backend.cpu import CpuBackend
     from sdfcli.extract.scan import Counts, exclusive_scan, exclusive_scan_on_host
     from sdfcli.mesh.load import load_mesh
+    from sdfcli.octree.quantise import restore
     from sdfcli.params import FORMS, OCTREES, SIGNS
     from sdfcli.quality import measure
     from sdfcli.quality.reference import ExactReference
@@ -145,8 +146,11 @@ def work() -> None:
                     look = {"iso": level, "device": "cpu", "threads": THREADS, **beside}
                     sdfcli.render(field, width=32, height=24, **look)
                 with tempfile.TemporaryDirectory() as folder:
-                    sdfcli.load(field.save(Path(folder, "field.h5"))).gradient(points)
+                    loaded = sdfcli.load(field.save(Path(folder, "field.h5")))
+                    loaded.gradient(points)
+                    assert np.array_equal(loaded.distance, field.distance)
                     replace(field).save(Path(folder, "copy.h5"))  # encoded from its arrays
+                restore(CpuBackend(THREADS), loaded.corner_key, np.zeros(field.corners, np.int32), 0.1)
             index = sdfcli.MeshDistance(mesh, sign=sign, device="cpu", threads=THREADS)
             all_queries(index)
             index.signed_distance(points)

@@ -22,6 +22,7 @@ from sdfcli.mesh.mesh import Domain
 from sdfcli.params import whole
 from sdfcli.pictures.level import shown_levels, skin_of
 from sdfcli.pictures.posed import Company, Contact, PosedMesh, company_of, posed_mesh
+from sdfcli.runtime.memory import require_blas
 
 Floats = npt.NDArray[np.float64]
 
@@ -326,6 +327,7 @@ def view_axes(view: str | tuple[float, float], up: str) -> Floats:
 
 def aim(leaves: Floats, axes: Floats, width: int, height: int) -> tuple[Camera, float]:
     """The camera whose picture is filled by leaves (n, 4), lower corners and edges; and their box's diagonal."""
+    require_blas()
     low, high = leaves[:, :3].min(axis=0), (leaves[:, :3] + leaves[:, 3:]).max(axis=0)
     centre = 0.5 * (low + high)
     eye, distance = centre.copy(), 0.0

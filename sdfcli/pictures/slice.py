@@ -20,6 +20,7 @@ from sdfcli.octree.causes import JUMP, JUMP_WORDS, WORDS, Cause, causes_of, requ
 from sdfcli.params import whole
 from sdfcli.pictures.colour import diverging, shade
 from sdfcli.pictures.level import box_of, middle_of, shown_level, skin_of
+from sdfcli.runtime.memory import require_blas
 
 Image = npt.NDArray[np.uint8]
 Values = npt.NDArray[np.float32]
@@ -165,6 +166,7 @@ def draw(
     why: bool = False,
 ) -> Image:
     """Picture of a plane, with scales."""
+    require_blas()
     value, leaf = sample_plane(backend, field, axis, at, size)
     span = scale.span if scale else (float(value.min()), float(value.max()))
     (plane,), side = painted(field, [(value, leaf)], span, octree, why, scale.skin if scale else None)

@@ -9,6 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from sdfcli.errors import InputError, OutOfMemoryError, SdfError, UsageError
@@ -167,6 +168,13 @@ def require(size: int, what: str) -> None:
     free = free_memory()
     if size > free:
         raise OutOfMemoryError(f"{what} takes about {size / 1e6:,.0f} MB of memory, and {free / 1e6:,.0f} MB are free")
+
+
+@cache
+def require_blas() -> None:
+    """Raises OutOfMemoryError unless memory suffices for OpenBLAS's buffer of 32 MB, without which a first product of
+    matrices ends the process."""
+    require(40_000_000, "linear algebra")
 
 
 def is_shortage(error: BaseException | None) -> bool:
