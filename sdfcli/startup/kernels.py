@@ -20,7 +20,6 @@ OF_EVERY_BUILD = (
     "sdf_pseudonormal",
     "sdf_weighted_normals",
     "sdf_lattice_cross",
-    "sdf_corner_level",
     "sdf_octree_corners",
     "sdf_leaf_count",
     "sdf_field_sample",
@@ -42,5 +41,5 @@ OF_GROWTH = (
 )
 """Additional kernels for adaptive octrees; the slowest to compile first."""
 
-COMPILED_AHEAD = {"adaptive": (*OF_GROWTH, *OF_EVERY_BUILD), "bvh": OF_EVERY_BUILD}
+COMPILED_AHEAD = {"adaptive": (*OF_GROWTH, *OF_EVERY_BUILD), "bvh": (*OF_EVERY_BUILD, "sdf_split_own")}
 """By octree, as in params.OCTREES."""
