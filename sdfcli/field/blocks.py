@@ -154,7 +154,8 @@ class Trees:
     """
 
     def __init__(self, backend: Backend, level: npt.NDArray[np.uint8], leaf_end: U32, leaf_level: Array) -> None:
-        """level, leaf_end: as in Blocks. leaf_level: (n,) uint8 on the backend; `grow` reads the blocks' parts."""
+        """level, leaf_end: as in Blocks. leaf_level: (n,) uint8 on the backend; only those of blocks whose tree is
+        made are read."""
         xp, count, splits = backend.xp, len(level), (len(leaf_level) - 1) // 7
         self.backend, self.inner = backend, (count - 1) // 7
         self.child, self._faults = xp.empty((max(1, splits), 8), np.uint32), xp.zeros(1, np.uint32)
@@ -182,6 +183,16 @@ class Trees:
     def faults(self) -> int:
         """The faults found, as bits."""
         return int(self.backend.to_host(self._faults)[0])
+
+    def check(self) -> None:
+        """Raises InputError for a fault."""
+        faults = self.faults()
+        if faults & TREE_FAULT:
+            raise InputError("the leaves do not fill the domain")
+        if faults & COUNT_FAULT:
+            raise InputError("the blocks hold other values than there are")
+        if faults & VALUE_FAULT:
+            raise InputError("a distance is not finite")
 
     def subtrees(self, block: npt.NDArray[Any], cells: Cells, alone: npt.NDArray[Any]) -> Group:
         """Kernel arguments: cells (k,) in blocks (k,); alone (k,): without the cells in them."""
@@ -229,11 +240,12 @@ def encode(
     """A field's blocks, and its values (v,): distances float32, or int32 numbers of steps if `step` is not None.
 
     leaf_corner: (n, 8) uint32: the leaves' corners among value (m,); None: value is (n, 8). Also returns whether the
-    values are exact: steps need not restore them.
+    values are exact: steps need not restore them. Raises InputError unless the leaves fill the domain.
     """
     xp, ((_, level, leaves), _) = backend.xp, cut(leaf_key, MOST_LEAVES)
     trees, hanging = Trees(backend, level, np.cumsum(leaves, dtype=np.uint32), leaf_level), int(step is None)
     trees.run("tree", xp.arange(len(level), dtype=np.uint32), trees.blocks)
+    trees.check()
     around = trees.begin_around()
     block, subtrees = _subtrees_of(trees, leaf_key, level)
     counts = trees.counts(subtrees, trees.blocks, bool(hanging))
@@ -293,7 +305,7 @@ class Decoder:
         InputError for impossible blocks."""
         xp = backend.xp
         self._trees = trees = Trees(backend, blocks.level, blocks.leaf_end, leaf_level)
-        self._check()
+        trees.check()
         around = trees.begin_around()
         if around[-1] != blocks.outer:
             raise InputError("the blocks hold other values than there are")
@@ -312,7 +324,7 @@ class Decoder:
         key, begin = backend.from_host(np.zeros(1, np.uint64)), backend.from_host(around)
         given = {"key": key, "begin": begin, "corner": whole, "leaf_value": corner, "hanging": 1}
         trees.run("decode", trees.only, trees.around, **given, **self._known)
-        self._check()
+        self._trees.check()
         outer, root = trees.child[: trees.inner], backend.from_host(trees.root)
         leaf = outer >= C.LEAF
         outer[leaf] = root[outer[leaf] & LEAF_INDEX]
@@ -323,22 +335,13 @@ class Decoder:
         """Decodes blocks (k,), whose levels and values must be there. Raises InputError if they contradict."""
         blocks = self._trees.backend.from_host(which)
         self._trees.run("tree", blocks, self._trees.blocks)
-        self._check()
+        self._trees.check()
         self._trees.run("decode", blocks, self._trees.blocks, **self._known)
-        self._check()
+        self._trees.check()
 
     def forget_values(self) -> None:
         """Frees the stored values, once all blocks are decoded."""
         self._known = {}
-
-    def _check(self) -> None:
-        faults = self._trees.faults()
-        if faults & TREE_FAULT:
-            raise InputError("the leaves do not fill the domain")
-        if faults & COUNT_FAULT:
-            raise InputError("the blocks hold other values than there are")
-        if faults & VALUE_FAULT:
-            raise InputError("a distance is not finite")
 
 
 def _first_eight(backend: Backend, values: Values) -> npt.NDArray[np.float32]:

@@ -22,6 +22,7 @@ import shapes
 from field_files import Cell, Layout, at_most, field_in_steps, save_4
 from sdfcli.backend import Backend
 from sdfcli.backend.cpu import CpuBackend
+from sdfcli.errors import InputError
 from sdfcli.field import blocks, store
 from sdfcli.field.blocks import Blocks, Decoder, Values
 from sdfcli.field.encoding import encode_field
@@ -224,3 +225,16 @@ def test_loaded_fields_are_encoded_as_built_ones(tmp_path: Path, kind: str, monk
         assert found.save(tmp_path / "again.h5", force=True).read_bytes() == path.read_bytes()
         copied = dataclasses.replace(found)
         assert copied.save(tmp_path / "again.h5", force=True).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("change", ["level", "key", "fewer"])
+def test_leaves_that_do_not_fill_the_domain(change: str) -> None:
+    field = random_field("distances", 1, 30, False)
+    level, key = field.leaf_level.copy(), field.leaf_key.copy()
+    if change == "level":
+        level[len(level) // 2] += 1
+    elif change == "key":
+        key[1:] += np.uint64(8)
+    last = -1 if change == "fewer" else len(level)
+    with pytest.raises(InputError, match=r"the leaves do not fill the domain|a leaf's corner is missing"):
+        encode_field(dataclasses.replace(field, leaf_level=level[:last], leaf_key=key[:last]))
