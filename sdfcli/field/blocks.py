@@ -82,11 +82,6 @@ class Blocks:
         """(16 b + 1,): index of the first value of each block's levels, and of the end."""
         return np.cumsum(np.append(self.outer, self.table[:, 2:]), dtype=np.uint32)
 
-    @property
-    def around(self) -> int:
-        """Number of split cells around blocks."""
-        return (len(self) - 1) // 7
-
 
 def cell_size(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """Volumes (n,) uint64 of cells, in lattice cells."""
@@ -257,11 +252,11 @@ def encode(
     begin = backend.from_host((own_first[block] + before).astype(np.uint32))
     corner = xp.empty((len(level), 8), np.float32)  # of the blocks' cells
     root, whole = backend.from_host(trees.root), np.zeros(8, np.float32)
+    domain = xp.full(1, 0 if trees.inner else C.LEAF, np.uint32)  # as a cell around blocks
     for c in range(8):
         leaf = trees.at_corner(root, c).astype(np.int64)
         corner[:, c] = value.reshape(-1)[8 * leaf + c] if leaf_corner is None else value[leaf_corner[leaf, c]]
-        first = np.uint32(0 if trees.inner else C.LEAF)
-        whole[c] = corner[int(trees.at_corner(xp.full(1, first, np.uint32), c)[0]), c]
+        whole[c] = corner[int(trees.at_corner(domain, c)[0]), c]
     steps = xp.empty(int(blocks.begin[-1]), np.int32)
     known = {"step": step or 0.0, "steps": steps}
     own = {"all": trees.blocks, "leaf_corner": leaf_corner, "value": value, "hanging": hanging}

@@ -74,7 +74,7 @@ class DeviceArrays:
         )
         nodes = (below - divided) // 7  # each adds seven leaves to the single cell on level 6
         child, origin = _guarded(tree["child"]).reshape(-1, 8), _guarded(domain.origin)
-        if not field.from_file:
+        if not field.stored:
             child = child[:nodes]
         sampler = np.void(field.sampler_group(backend, domain).data)
         backend.synchronize()  # readers may use any stream

@@ -41,7 +41,7 @@ class DeviceField:
     arrays     LeafArrays. Raises InputError if a leaf's corner is missing.
     sampler    evaluation arrays: a tree over the leaves, the leaves' levels and contiguous corner values (32 bytes per
                leaf).
-    from_file  whether the tree has the cells above level 6, too.
+    stored     the leaves, if they are in a file: the tree then has the cells above level 6, too.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class DeviceField:
         there = stored is not None and backend.name == any_backend().name
         make = partial(stored.arrays, backend) if stored and there else lambda: _upload(backend, *host())
         self.arrays = made = Rebuildable(make, arrays)
-        self._stored, self.from_file = stored, stored is not None
+        self.stored = stored
         self.sampler = Rebuildable(
             partial(stored.sampler, backend) if stored else lambda: _make_sampler(backend, made.get())
         )
@@ -76,8 +76,8 @@ class DeviceField:
         `home`, NumPy or the backend's module. Raises InputError for non-finite points."""
         given = home.ascontiguousarray(points)
         answers = {name: home.empty((len(given), *ANSWERS[name][0]), ANSWERS[name][1]) for name in wanted}
-        if self._stored and not self._stored.complete and backend.xp is np:
-            sampler = self._stored.sampler_around(backend, given, domain)
+        if self.stored and not self.stored.complete and backend.xp is np:
+            sampler = self.stored.sampler_around(backend, given, domain)
         else:
             sampler = self.sampler.get()
         marks, field = backend.xp.zeros(1, np.uint32), backend.group("Sampler", domain=domain.group(backend), **sampler)

@@ -136,8 +136,9 @@ def read_list(file: Any, name: str, *dtypes: type) -> npt.NDArray[Any]:
     return open_list(file, name, *dtypes).all()
 
 
-def open_list(file: Any, name: str, *dtypes: type) -> StoredList:
-    """The same, without its entries. Raises as `read_list` for all that is known without them."""
+def open_list(file: Any, name: str, *dtypes: type, content: Bytes | None = None) -> StoredList:
+    """The same, without its entries. Raises as `read_list` for all that is known without them. content: the file's, if
+    several lists share it."""
     import h5py
 
     wanted = f"{name} must be a list of {' or '.join(np.dtype(dtype).name for dtype in dtypes)}"
@@ -160,12 +161,19 @@ def open_list(file: Any, name: str, *dtypes: type) -> StoredList:
     if dataset.chunks is None:
         if dataset.id.get_storage_size() != len(dataset) * dataset.dtype.itemsize:
             raise InputError(f"{name} has another size than it claims")
+        _check_memory(name, len(dataset), dataset.dtype)
         return StoredList(name, np.ascontiguousarray(dataset[()]))
     if dataset.chunks[0] > len(dataset):
         raise InputError(f"{name} has chunks that are longer than itself")
-    return StoredList(
-        name, None, len(dataset), dataset.dtype, dataset.chunks[0], filters, _chunks(dataset, name), Bytes(file)
-    )
+    places = _chunks(dataset, name)
+    content = content or Bytes(file)
+    return StoredList(name, None, len(dataset), dataset.dtype, dataset.chunks[0], filters, places, content)
+
+
+def _check_memory(name: str, length: int, dtype: Any) -> None:
+    """Raises OutOfMemoryError unless a list's entries fit into memory."""
+    if length * dtype.itemsize > any_backend().memory_free():
+        raise OutOfMemoryError(f"{name} does not fit into memory")
 
 
 READ_ONLY: int = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -180,9 +188,7 @@ class Bytes:
             self._read = partial(_piece, handle.get_file_image())
         else:
             # Opened anew, as HDF5's own descriptor holds a lock. Kept open, as another file may get the name.
-            number = os.open(
-                file.file.filename, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-            )
+            number = os.open(file.file.filename, READ_ONLY)
             weakref.finalize(self, os.close, number)
             if os.name == "posix" and not os.path.sameopenfile(number, handle.get_vfd_handle()):
                 raise InputError("was replaced while it was read")
@@ -228,8 +234,7 @@ class StoredList:
         """The entries. Raises InputError for a damaged chunk; OutOfMemoryError if they do not fit."""
         if self.entries is not None:
             return self.entries
-        if self.length * self.dtype.itemsize > any_backend().memory_free():
-            raise OutOfMemoryError(f"{self.name} does not fit into memory")
+        _check_memory(self.name, self.length, self.dtype)
         entries = np.empty(self.length, self.dtype)
         count = len(self.places)
         with executor(available_threads() if count > 1 else 1) as helpers:

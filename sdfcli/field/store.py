@@ -25,6 +25,7 @@ from sdfcli.field.chunks import packed
 from sdfcli.field.encoding import content_sha256
 from sdfcli.field.field import Field
 from sdfcli.field.hdf5 import (
+    Bytes,
     StoredList,
     attribute,
     attributes_sha256,
@@ -274,14 +275,15 @@ def read(file: Any) -> Field:
 def _read_blocks(file: Any) -> Field:
     """The field in a file whose leaves are in blocks. Large ones are read when they are needed."""
     domain, info = _head(file)
-    level = open_list(file, "leaf_level", np.uint8)
+    opened = partial(open_list, file, content=Bytes(file))
+    level = opened("leaf_level", np.uint8)
     coded = has(file, "residual")
-    values = [open_list(file, "residual", *RESIDUALS) if coded else open_list(file, "distance", np.float32)]
+    values = [opened("residual", *RESIDUALS) if coded else opened("distance", np.float32)]
     attributes: dict[str, Any] = {}
     if coded:
         attributes["distance_step"] = real_number(file, "distance_step")
     if coded and has(file, "residual_part"):
-        values.append(open_list(file, "residual_part", np.uint8))
+        values.append(opened("residual_part", np.uint8))
         attributes["distance_parts"] = whole_number(file, "distance_parts")
     step, parts = attributes.get("distance_step"), attributes.get("distance_parts", 1)
     impossible = parts not in (PARTS if "distance_parts" in attributes else (1,))

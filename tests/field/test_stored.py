@@ -244,8 +244,8 @@ def test_lists_that_may_be_there_are_read_when_wanted(tmp_path: Path) -> None:
 def test_memory_is_checked_by_what_is_decoded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from sdfcli.backend.cpu import CpuBackend
 
-    monkeypatch.setattr(CpuBackend, "memory_free", lambda self: 2 * MOST * stored.LEAF_BYTES)
     field, found = make_field(), sdfcli.load(path)
+    monkeypatch.setattr(CpuBackend, "memory_free", lambda self: 2 * MOST * stored.LEAF_BYTES)
     inside = found.domain.origin + 0.2 * found.domain.length
     assert found.sample(inside) == field.sample(inside)
     with pytest.raises(OutOfMemoryError, match=r"field\.h5: .* do not fit into memory"):
