@@ -179,7 +179,12 @@ def make_field(
     scene.count_crossing()  # concurrent, if memory is ample
     on_grown(grown)
     leaves = len(grown.arrays["leaf_key"])
-    field, arrived = field_of(grown, backend, mesh.domain, options.keep_nearest, all_memory)  # concurrent: downloads
+    # concurrent: downloads
+    field, encoding, arrived = field_of(grown, backend, mesh.domain, options.keep_nearest, all_memory)
+    if scene.plan.ample and all_memory:
+        encoding.start(partial(run.high_priority, backend))  # concurrent
+    elif backend.memory.scarce:
+        encoding.get()  # its arrays are freed
     content = run.thread(lambda: field.content_sha256) if options.hashed else Deferred.known(None)  # concurrent
     progress("measuring the error")
     with stages("measure", backend), field._at(backend):

@@ -6,12 +6,11 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Outcome, Settings, failure
-from sdfcli.errors import DeviceError, SdfError, TimeUpError
+from sdfcli.errors import SdfError, TimeUpError
 from sdfcli.runtime import mps
 from sdfcli.runtime.child import Child, end_all, process_count
 from sdfcli.runtime.hardware import available_threads
@@ -19,9 +18,6 @@ from sdfcli.runtime.hardware import available_threads
 PER_GPU, PER_SHARED_GPU = 6, 12
 """Maximum workers per GPU: while one computes there, the others read, check or write, each on a core; and the maximum
 if kernels of several processes run concurrently (see runtime/mps.py)."""
-
-OF_SERVICE = SdfError.exit_code, DeviceError.exit_code
-"""Exit codes of faults that a service, or other processes sharing it, may have caused."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +79,7 @@ def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast:
     Closing the iterator ends the workers and their current builds.
     """
     on_gpu = any(settings.device != "cpu" for settings in plan.settings)
-    none: AbstractContextManager[dict[str, str]] = nullcontext({})
-    with mps.service(plan.share) if on_gpu and plan.share > 1 else none as service:
+    with mps.service(plan.share if on_gpu else 1) as service:
         yield from _Run(jobs, plan, timeout, fail_fast, service).outcomes()
 
 
@@ -154,7 +149,7 @@ class _Run:
             except OSError as error:
                 return failure(*job, SdfError(f"{job.mesh}: no process can be started: {error}"))
         outcome = worker.build(job, self._timeout)
-        return None if worker.service and outcome["exit_code"] in OF_SERVICE and self._again(job) else outcome
+        return None if worker.service and outcome["exit_code"] in mps.OF_SERVICE and self._again(job) else outcome
 
     def _again(self, job: Job) -> bool:
         """Requeues a job, for a worker without the service: another process sharing the GPU may have caused its fault.

@@ -18,7 +18,10 @@ MOST_LEAVES = 1 << 21
 blocks of 2^17; a single point's value takes a whole block, 60 ms."""
 
 SUBTREE_LEAVES = 1 << 13
-"""Leaves that a thread encodes at a time."""
+"""Leaves that a CPU's thread encodes at a time. A GPU's encodes a split cell."""
+
+CELLS_TOGETHER = 1 << 18
+"""Minimum subtrees encoded together, unless they are the last: 0.2 KB each."""
 
 LEVELS: int = C.SPLIT_LEVELS
 """Levels with split cells."""
@@ -96,8 +99,9 @@ class Cells(NamedTuple):
     leaves: U32
 
 
-def cut(leaf_key: npt.NDArray[np.uint64], most: int) -> tuple[Cells, Cells]:
-    """The largest cells with at most `most` leaves, and the cells that contain several of these."""
+def cut(backend: Backend, leaf_key: Array, most: int) -> tuple[Cells, Cells]:
+    """The largest cells with at most `most` leaves, and the cells that contain several of these. leaf_key: (n,) uint64
+    on the backend."""
     found: list[npt.NDArray[np.uint64]] = []
     key, begin, end = np.zeros(1, np.uint64), np.zeros(1, np.int64), np.array([len(leaf_key)])
     level = 0
@@ -107,7 +111,8 @@ def cut(leaf_key: npt.NDArray[np.uint64], most: int) -> tuple[Cells, Cells]:
         level += 1
         size, large = cell_size(np.full(1, level, np.uint8)), count > most
         key = (key[large, None] + np.arange(8, dtype=np.uint64) * size).ravel()
-        begin, end = (np.searchsorted(leaf_key, edge) for edge in (key, key + size))
+        edges = backend.from_host(np.append(key, key + size))
+        begin, end = np.split(backend.to_host(backend.xp.searchsorted(leaf_key, edges)), 2)
     key, levels, count = np.concatenate(found, axis=1)
     order = np.lexsort((levels, key))
 
@@ -189,44 +194,62 @@ class Trees:
         if faults & VALUE_FAULT:
             raise InputError("a distance is not finite")
 
-    def subtrees(self, block: npt.NDArray[Any], cells: Cells, alone: npt.NDArray[Any]) -> Group:
-        """Kernel arguments: cells (k,) in blocks (k,); alone (k,): without the cells in them."""
-        given = {"block": (block, np.uint32), "key": (cells.key, np.uint64)}
-        given |= {"level": (cells.level, np.uint8), "alone": (alone, np.uint8)}
-        of_host = self.backend.from_host
-        arrays = {name: of_host(np.ascontiguousarray(each, dtype)) for name, (each, dtype) in given.items()}
-        return self.backend.group("Subtrees", **arrays)
+    def split_cells(self, leaf_key: Array) -> Subtrees:
+        """Makes all blocks' trees, leaf by leaf in parallel. Returns their split cells, in Morton order, one by one."""
+        backend, xp, blocks = self.backend, self.backend.xp, self.blocks
+        n, cells = len(leaf_key), len(self.child) - self.inner
+        begun = xp.zeros(n + 1, np.uint32)
+        backend.run("sdf_block_begun", n, all=blocks, leaf_key=leaf_key, begun=begun)
+        before = xp.cumsum(begun, dtype=np.uint32) - begun
+        if int(before[n]) != (cells if n > 1 else 0):
+            raise InputError("the leaves do not fill the domain")
+        block, key = xp.empty(cells, np.uint32), xp.empty(cells, np.uint64)
+        own = Subtrees(block, key, xp.empty(cells, np.uint8), xp.ones(cells, np.uint8))
+        given = {"leaf_key": leaf_key, "begun": begun, "before": before}
+        backend.run("sdf_block_link", n, all=blocks, of=own.group(backend), **given)
+        self.check()
+        return own
 
-    def counts(self, subtrees: Group, blocks: Group, hanging: bool) -> npt.NDArray[np.int64]:
-        """Value counts (k, 16) of subtrees, by level."""
-        n = len(subtrees.values["block"])
-        count = self.backend.xp.empty((n, LEVELS), np.uint32)
-        self.backend.run("sdf_block_count", n, all=blocks, of=subtrees, hanging=int(hanging), count=count)
-        return self.backend.to_host(count).astype(np.int64)
+    def counts(self, subtrees: Subtrees, blocks: Group, hanging: bool) -> Array:
+        """Value counts (k, 16) uint32 of subtrees, by level."""
+        n = len(subtrees.block)
+        count, of = self.backend.xp.empty((n, LEVELS), np.uint32), subtrees.group(self.backend)
+        self.backend.run("sdf_block_count", n, all=blocks, of=of, hanging=int(hanging), count=count)
+        return count
 
-    def all_around(self) -> Group:
+    def all_around(self) -> Subtrees:
         """All cells around blocks, as one subtree."""
-        zero = np.zeros(1, np.uint8)
-        return self.subtrees(zero, Cells(zero.astype(np.uint64), zero, zero.astype(np.uint32)), zero)
+        return Subtrees(*(self.backend.xp.zeros(1, dtype) for dtype in (np.uint32, np.uint64, np.uint8, np.uint8)))
 
     def begin_around(self) -> U32:
         """(17,): index of the first value of each level around blocks, and of the end."""
-        counts = self.counts(self.all_around(), self.around, hanging=True)
+        counts = self.backend.to_host(self.counts(self.all_around(), self.around, hanging=True))
         return np.cumsum([8, *counts.ravel()], dtype=np.uint32)
 
-    def at_corner(self, cell: Array, c: int) -> Array:
-        """The leaves (k,) uint32 at corner c of cells (k,) uint32."""
-        xp = self.backend.xp
-        while True:
-            split = cell < C.LEAF
-            if not split.any():
-                return cell & LEAF_INDEX
-            cell = xp.where(split, self.child[xp.where(split, cell, np.uint32(0)), c], cell)
+    def corners(self, cell: Array, blocks: Group, leaf_corner: Array | None, value: Array) -> Array:
+        """Values (k, 8) float32 at the corners of cells (k,), as children. leaf_corner, value: see `encode`."""
+        corner, given = self.backend.xp.empty((len(cell), 8), np.float32), {"leaf_corner": leaf_corner, "value": value}
+        self.backend.run("sdf_block_corners", len(cell), all=blocks, cell=cell, **given, corner=corner)
+        return corner
+
+
+class Subtrees(NamedTuple):
+    """Cells in blocks, on a device: their blocks (k,) uint32, lower corners' Morton codes (k,) uint64, levels (k,)
+    uint8, and (k,) uint8 1: without the cells in them."""
+
+    block: Array
+    key: Array
+    level: Array
+    alone: Array
+
+    def group(self, backend: Backend) -> Group:
+        """Kernel arguments."""
+        return backend.group("Subtrees", **self._asdict())
 
 
 def encode(
     backend: Backend,
-    leaf_key: npt.NDArray[np.uint64],
+    leaf_key: Array,
     leaf_level: Array,
     leaf_corner: Array | None,
     value: Array,
@@ -237,52 +260,69 @@ def encode(
     leaf_corner: (n, 8) uint32: the leaves' corners among value (m,); None: value is (n, 8). Also returns whether the
     values are exact: steps need not restore them. Raises InputError unless the leaves fill the domain.
     """
-    xp, ((_, level, leaves), _) = backend.xp, cut(leaf_key, MOST_LEAVES)
-    trees, hanging = Trees(backend, level, np.cumsum(leaves, dtype=np.uint32), leaf_level), int(step is None)
-    trees.run("tree", xp.arange(len(level), dtype=np.uint32), trees.blocks)
-    trees.check()
-    around = trees.begin_around()
-    block, subtrees = _subtrees_of(trees, leaf_key, level)
-    counts = trees.counts(subtrees, trees.blocks, bool(hanging))
+    xp, ((_, level, leaves), _) = backend.xp, cut(backend, leaf_key, MOST_LEAVES)
+    trees = Trees(backend, level, np.cumsum(leaves, dtype=np.uint32), leaf_level)
+    subtrees, end = _subtrees_of(trees, leaf_key, level, leaves)
+    hanging, around = step is None, trees.begin_around()
+    values = {"leaf_corner": leaf_corner, "value": value}
+    corner = trees.corners(backend.from_host(trees.root), trees.blocks, **values)
+    domain = trees.corners(xp.full(1, 0 if trees.inner else C.LEAF, np.uint32), trees.around, None, corner)
+    whole = backend.to_host(domain).ravel()
+
+    def steps_of(
+        of: Subtrees, blocks: Group, begin: Array, count: int, hanging: bool, values: dict[str, Array | None]
+    ) -> npt.NDArray[np.int32]:
+        steps = xp.empty(count, np.int32)
+        own = {"all": blocks, "of": of.group(backend), "begin": begin, **values}
+        backend.run("sdf_block_encode", len(of.block), **own, hanging=int(hanging), step=step or 0.0, steps=steps)
+        found: npt.NDArray[np.int32] = backend.to_host(steps)
+        return found
+
+    given: dict[str, Array | None] = {"leaf_corner": None, "value": corner}
+    found = [steps_of(trees.all_around(), trees.around, backend.from_host(around[:-1]), int(around[-1]), True, given)]
+    found[0][:8] = whole.view(np.int32) if step is None else np.rint(np.clip(whole / np.float64(step), -(2**30), 2**30))
     of_block = np.zeros((len(level), LEVELS), np.int64)
-    np.add.at(of_block, block, counts)
-    blocks = Blocks(np.column_stack((level, leaves, of_block)).astype(np.uint32), int(around[-1]))
-    before = counts.cumsum(axis=0) - counts  # of a level, in all blocks
-    own_first = blocks.begin[:-1].reshape(-1, LEVELS) - (of_block.cumsum(axis=0) - of_block)
-    begin = backend.from_host((own_first[block] + before).astype(np.uint32))
-    corner = xp.empty((len(level), 8), np.float32)  # of the blocks' cells
-    root, whole = backend.from_host(trees.root), np.zeros(8, np.float32)
-    domain = xp.full(1, 0 if trees.inner else C.LEAF, np.uint32)  # as a cell around blocks
-    for c in range(8):
-        leaf = trees.at_corner(root, c).astype(np.int64)
-        corner[:, c] = value.reshape(-1)[8 * leaf + c] if leaf_corner is None else value[leaf_corner[leaf, c]]
-        whole[c] = corner[int(trees.at_corner(domain, c)[0]), c]
-    steps = xp.empty(int(blocks.begin[-1]), np.int32)
-    known = {"step": step or 0.0, "steps": steps}
-    own = {"all": trees.blocks, "leaf_corner": leaf_corner, "value": value, "hanging": hanging}
-    backend.run("sdf_block_encode", len(block), of=subtrees, begin=begin, **own, **known)
-    own = {"all": trees.around, "leaf_corner": None, "value": corner, "hanging": 1}
-    backend.run("sdf_block_encode", 1, of=trees.all_around(), begin=backend.from_host(around[:-1]), **own, **known)
-    found = backend.to_host(steps)
-    found[:8] = whole.view(np.int32) if step is None else np.rint(np.clip(whole / np.float64(step), -(2**30), 2**30))
+    first, done = 0, 0
+    while first < len(level):
+        last = max(first + 1, int(np.searchsorted(end, done + CELLS_TOGETHER)))
+        own = Subtrees(*(each[done : int(end[last - 1])] for each in subtrees))
+        counts = trees.counts(own, trees.blocks, hanging)
+        sums = xp.cumsum(counts, axis=0, dtype=np.uint32)
+        until = np.zeros((last - first + 1, LEVELS), np.int64)  # blocks without split cells have no values
+        rows = end[first:last] - done
+        until[1:][rows > 0] = backend.to_host(sums[backend.from_host(rows[rows > 0] - 1)])
+        of_block[first:last] = here = np.diff(until, axis=0)
+        starts = (here.cumsum() - here.ravel()).reshape(here.shape) - until[:-1]
+        begin = sums - counts + backend.from_host(starts.astype(np.uint32))[own.block - np.uint32(first)]
+        found.append(steps_of(own, trees.blocks, begin, int(here.sum()), hanging, values))
+        first, done = last, int(end[last - 1])
+    blocks, steps = (
+        Blocks(np.column_stack((level, leaves, of_block)).astype(np.uint32), int(around[-1])),
+        np.concatenate(found),
+    )
     if step is None:
-        return blocks, found.view(np.float32), True
-    return blocks, found, (found[:8] * step).astype(np.float32).tobytes() == whole.tobytes() and not trees.faults()
+        return blocks, steps.view(np.float32), True
+    return blocks, steps, (steps[:8] * step).astype(np.float32).tobytes() == whole.tobytes() and not trees.faults()
 
 
 def _subtrees_of(
-    trees: Trees, leaf_key: npt.NDArray[np.uint64], level: npt.NDArray[np.uint8]
-) -> tuple[npt.NDArray[np.intp], Group]:
-    """The blocks' split cells in subtrees, in Morton order, for as many threads: each one's block, and kernel
-    arguments. level: the blocks'."""
-    small, large = cut(leaf_key, min(SUBTREE_LEAVES, MOST_LEAVES))
+    trees: Trees, leaf_key: Array, level: npt.NDArray[np.uint8], leaves: U32
+) -> tuple[Subtrees, npt.NDArray[np.int64]]:
+    """Makes the blocks' trees. Returns their split cells in subtrees, in Morton order, for as many threads, and the
+    index (b,) of the end of each block's. level, leaves: the blocks'."""
+    backend, most = trees.backend, min(SUBTREE_LEAVES, MOST_LEAVES)
+    if backend.xp is not np or most == 1:
+        return trees.split_cells(leaf_key), np.cumsum(leaves // 7, dtype=np.int64)
+    trees.run("tree", np.arange(len(level), dtype=np.uint32), trees.blocks)
+    trees.check()
+    small, large = cut(backend, leaf_key, most)
     key, levels = np.append(small.key, large.key), np.append(small.level, large.level)
-    leaves = np.append(small.leaves, large.leaves)
-    alone = np.repeat([0, 1], [len(small.key), len(large.key)])
-    block = np.searchsorted(np.cumsum(cell_size(level)), key, "right")
-    own = np.flatnonzero((leaves > 1) & (levels >= level[block]))
+    alone = np.repeat(np.array([0, 1], np.uint8), [len(small.key), len(large.key)])
+    block = np.searchsorted(np.cumsum(cell_size(level)), key, "right").astype(np.uint32)
+    own = np.flatnonzero((np.append(small.leaves, large.leaves) > 1) & (levels >= level[block]))
     own = own[np.lexsort((levels[own], key[own]))]
-    return block[own], trees.subtrees(block[own], Cells(key[own], levels[own], leaves[own]), alone[own])
+    end = np.searchsorted(block[own], np.arange(len(level)), "right")
+    return Subtrees(block[own], key[own], levels[own], alone[own]), end
 
 
 class Decoder:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import any_backend
+from sdfcli.backend import Array, Backend, any_backend
 from sdfcli.field.blocks import Blocks, encode, unsigned
 from sdfcli.field.stored import chunk_sums
 from sdfcli.mesh.mesh import Domain
@@ -64,18 +64,28 @@ def content_sha256(
 
 
 def encode_field(field: Field) -> Encoded:
-    """Encodes a field: in steps if it has any and they restore its distances exactly, else as distances."""
+    """Encodes a field on the host's device."""
     backend = any_backend()
     leaf_corner, value = field._leaf_values(backend)
-    leaves = field.leaf_key, backend.from_host(np.ascontiguousarray(field.leaf_level, np.uint8)), leaf_corner, value
-    lists: dict[str, npt.NDArray[Any]] = {"leaf_level": np.ascontiguousarray(field.leaf_level, np.uint8)}
-    blocks, steps, exact = encode(backend, *leaves, field.step)
+    key, level = backend.from_host(field.leaf_key), backend.from_host(np.ascontiguousarray(field.leaf_level, np.uint8))
+    arrays = {"leaf_key": key, "leaf_level": level, "leaf_corner": leaf_corner, "value": value}
+    return encode_leaves(backend, arrays, field.step, field.parts)
+
+
+def encode_leaves(backend: Backend, arrays: dict[str, Array], step: float | None, parts: int) -> Encoded:
+    """Encodes a field's leaves: in steps if it has any and they restore its distances exactly, else as distances.
+
+    arrays: leaf_key (n,) uint64, leaf_level (n,) uint8; leaf_corner (n, 8) uint32 and value (m,) float32, or None and
+    value (n, 8); on the backend.
+    """
+    lists: dict[str, npt.NDArray[Any]] = {"leaf_level": backend.to_host(arrays["leaf_level"])}
+    blocks, steps, exact = encode(backend, **arrays, step=step)
     if not exact:
-        blocks, steps, _ = encode(backend, *leaves, None)
-    if field.step is None or not exact:
+        blocks, steps, _ = encode(backend, **arrays, step=None)
+    if step is None or not exact:
         return Encoded(blocks, {**lists, "distance": steps}, None, 1)
-    if field.parts == 1:
-        return Encoded(blocks, {**lists, "residual": unsigned(steps)}, field.step, 1)
-    whole = (steps + np.int32(field.parts // 2)) // np.int32(field.parts)
-    lists |= {"residual": unsigned(whole), "residual_part": unsigned(steps - whole * np.int32(field.parts))}
-    return Encoded(blocks, lists, field.step, field.parts)
+    if parts == 1:
+        return Encoded(blocks, {**lists, "residual": unsigned(steps)}, step, 1)
+    whole = (steps + np.int32(parts // 2)) // np.int32(parts)
+    lists |= {"residual": unsigned(whole), "residual_part": unsigned(steps - whole * np.int32(parts))}
+    return Encoded(blocks, lists, step, parts)

@@ -71,7 +71,7 @@ class Field:
     step: float | None = None
     parts: int = 1
     leaf_cause: npt.NDArray[np.uint8] | None = field(default_factory=NoneType)
-    _leaf_corner: npt.NDArray[np.uint32] | None = field(default_factory=NoneType, init=False, compare=False)
+    _encoding: Deferred[Encoded] | None = field(default=None, init=False, compare=False)  # if it is from an octree
     _stored: StoredLeaves | None = field(default=None, init=False, compare=False)
     _version: int | None = field(default=None, init=False, compare=False)  # of the file's format, if it is from a file
 
@@ -116,10 +116,7 @@ class Field:
 
     @cached_property
     def _encoded(self) -> Encoded:
-        found = encode_field(self)
-        self.__dict__["_leaf_corner"] = None  # as large as all else, and not needed again
-        self.__dict__.get("_deferred", {}).pop("_leaf_corner", None)
-        return found
+        return self._encoding.get() if self._encoding else encode_field(self)
 
     @property
     def leaves(self) -> int:
@@ -200,8 +197,6 @@ class Field:
         device."""
         if self._stored:
             return None, self._stored.sampler(backend)["leaf_value"]
-        if self._leaf_corner is not None:
-            return backend.from_host(self._leaf_corner), backend.from_host(self.distance, np.float32)
         arrays = self._arrays_on(backend)
         return arrays["leaf_corner"], arrays["value"]
 

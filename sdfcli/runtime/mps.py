@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sdfcli.errors import DeviceError, SdfError
 from sdfcli.runtime.processes import without_current_folder
 
 PROGRAM = "nvidia-cuda-mps-control"
@@ -18,6 +19,8 @@ CLIENTS = "SDFCLI_MPS_CLIENTS"
 """Environment variable with the process count per GPU of a service started here."""
 SYSTEM_PIPES = "/tmp/nvidia-mps"
 """Folder in which processes look for a service if PIPES is not set."""
+OF_SERVICE = SdfError.exit_code, DeviceError.exit_code
+"""Exit codes of faults that a service, or other processes sharing it, may have caused."""
 STARTING = 10.0
 """Timeout for starting a service, in seconds."""
 ENDING = 'cat; echo quit -t 1 | "$0"; rm -rf -- "$CUDA_MPS_PIPE_DIRECTORY"'
@@ -40,9 +43,9 @@ def clients() -> int | None:
 @contextmanager
 def service(processes: int) -> Iterator[dict[str, str]]:
     """Runs a service for `processes` processes per GPU until the context exits. Yields the environment variables by
-    which they find it: none if a service already runs, which needs no variables, or if none can be started; kernels
-    then run in time slices."""
-    program = None if _runs() else _program()
+    which they find it: none for a single process; if a service already runs, which needs no variables; or if none can
+    be started: kernels then run in time slices."""
+    program = _program() if processes > 1 and not _runs() else None
     if program is None:
         yield {}
         return

@@ -1,17 +1,20 @@
 """Processes that build a sequence's frames, in blocks of consecutive frames.
 
-Several processes share a GPU, as Python launches kernels more slowly than a GPU runs them; on a CPU each has a core.
+Several processes share a GPU (see runtime/mps.py), as Python launches kernels more slowly than a GPU runs them; on a
+CPU each has a core.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import asdict, replace
+from typing import Any
 
 from sdfcli.backend.select import device_names, first_device
 from sdfcli.errors import SdfError
+from sdfcli.runtime import mps
 from sdfcli.runtime.child import Child, end_all, process_count
 from sdfcli.runtime.hardware import available_threads
 from sdfcli.sequence.build import SequenceBuild
@@ -52,41 +55,85 @@ def build_rows(build: SequenceBuild, parts: Parts | None, jobs: int | None = Non
     return _rows(blocks, [{**common, "options": asdict(options)} for options in own], threads)
 
 
-def _rows(blocks: list[tuple[int, int]], settings: list[dict[str, object]], threads: int) -> Generator[Row]:
+def _rows(blocks: list[tuple[int, int]], settings: list[dict[str, Any]], threads: int) -> Generator[Row]:
     waiting: queue.SimpleQueue[tuple[int, int] | None] = queue.SimpleQueue()
     rows: queue.SimpleQueue[Row | SdfError] = queue.SimpleQueue()
     for block in (*blocks, *[None] * len(settings)):
         waiting.put(block)
-    children = [Child("sdfcli.sequence.worker", each, threads) for each in settings]
+    share = settings[0]["share"] if settings[0]["options"]["device"] != "cpu" else 1
+    with mps.service(share) as service:
+        workers = [_Worker(each, threads, service) for each in settings]
 
-    def serve(child: Child) -> None:
-        child.wait_until_ready()
-        while (block := waiting.get()) is not None:
-            child.send(block)
-            for index in range(*block):
-                row = child.receive()
-                if row is None:
-                    rows.put(child.fault(f"frame {index}", "fewer --jobs or a larger --tolerance"))
-                    return
-                rows.put(_error(row) if "error" in row else row)
-                if "error" in row:
-                    return
+        def serve(worker: _Worker) -> None:
+            while (block := waiting.get()) is not None:
+                for row in worker.build(*block):
+                    rows.put(row)
+                    if isinstance(row, SdfError):
+                        return
 
-    for child in children:
-        threading.Thread(target=serve, args=(child,), daemon=True).start()
-    done: dict[int, Row] = {}
-    try:
-        for index in range(blocks[-1][1]):
-            while index not in done:
-                row = rows.get()
-                if isinstance(row, SdfError):
-                    raise row
-                done[row["index"]] = row
-            yield done.pop(index)
-        for child in children:
-            child.dismiss()
-    finally:
-        end_all(child for child in children if child.alive)
+        for worker in workers:
+            threading.Thread(target=serve, args=(worker,), daemon=True).start()
+        done: dict[int, Row] = {}
+        try:
+            for index in range(blocks[-1][1]):
+                while index not in done:
+                    row = rows.get()
+                    if isinstance(row, SdfError):
+                        raise row
+                    done[row["index"]] = row
+                yield done.pop(index)
+            for worker in workers:
+                worker.child.dismiss()
+        finally:
+            for worker in workers:
+                worker.stop()
+            end_all(worker.child for worker in workers if worker.child.alive)
+
+
+class _Worker:
+    """A process that builds blocks of frames. service: environment of a GPU service; see runtime/mps.py."""
+
+    def __init__(self, settings: dict[str, Any], threads: int, service: Mapping[str, str]) -> None:
+        self._settings, self._threads, self._service = settings, threads, service
+        self._changing, self._stopped = threading.Lock(), False
+        self.child = self._start()
+
+    def _start(self) -> Child:
+        return Child("sdfcli.sequence.worker", self._settings, self._threads, self._service)
+
+    def stop(self) -> None:
+        """Starts no process from now on."""
+        with self._changing:
+            self._stopped = True
+
+    def _again(self) -> bool:
+        """Starts another process, without the service. Returns False once stopped."""
+        with self._changing:
+            if not self._stopped:
+                self.child.end()
+                self._service = {}
+                self.child = self._start()
+            return not self._stopped
+
+    def build(self, start: int, stop: int) -> Iterator[Row | SdfError]:
+        """Rows of frames, until an error. After a fault that the service may have caused, the process is replaced by
+        one without it."""
+        self.child.wait_until_ready()
+        self.child.send((start, stop))
+        for index in range(start, stop):
+            row = self.child.receive()
+            if row is None:
+                error = self.child.fault(f"frame {index}", "fewer --jobs or a larger --tolerance")
+            elif "error" in row:
+                error = _error(row)
+            else:
+                yield row
+                continue
+            if self._service and error.exit_code in mps.OF_SERVICE and self._again():
+                yield from self.build(index, stop)
+            else:
+                yield error
+            return
 
 
 def _error(row: Row) -> SdfError:

@@ -85,7 +85,7 @@ def test_from_the_arrays_of_a_frame_in_the_same_domain(backend: Backend) -> None
     scene = Scene.of(mesh, "none", backend)
     grown = OCTREES["bvh"].build(scene, Limits.of(BuildParams(octree="bvh", depth=5), mesh.diagonal, 1.0))
     arrays = dict(grown.arrays)
-    field, arrived = field_of(grown, backend, mesh.domain, keep_nearest=True, concurrent=True)
+    field, _, arrived = field_of(grown, backend, mesh.domain, keep_nearest=True, concurrent=True)
     arrived.get()
     field.info["mesh"] = {"triangles": len(mesh.faces)}
     corners = bvh_octree(backend, scene.order, 5)

@@ -271,6 +271,59 @@ def test_abandoned_rows_end_the_processes(tmp_path: Path, monkeypatch: pytest.Mo
     assert not any(child.alive for child in started)
 
 
+class Fake:
+    """A process that answers as told, and those started in its place."""
+
+    def __init__(self, answers: list[Any], started: list[Fake], service: Any) -> None:
+        self.answers, self.started, self.service, self.ended, self.asked = answers, started, service, False, ()
+        started.append(self)
+
+    def __call__(self, module: str, settings: Any, threads: int, service: Any) -> Fake:
+        return Fake(self.answers, self.started, service)
+
+    def send(self, what: Any) -> None:
+        self.asked = what
+
+    def receive(self) -> Any:
+        return self.answers.pop(0)
+
+    def end(self) -> None:
+        self.ended = True
+
+    def wait_until_ready(self) -> None:
+        pass
+
+    def fault(self, what: str, remedy: str) -> sdfcli.errors.SdfError:
+        return sdfcli.errors.SdfError(what)
+
+
+@pytest.mark.parametrize(
+    "fault", [None, {"index": 1, "error": "lost", "exit_code": sdfcli.errors.DeviceError.exit_code}]
+)
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("stopped", [True, False])
+def test_faults_of_a_gpu_service(fault: Any, shared: bool, stopped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that shares a GPU by a service is replaced by one that does not, from the failing frame on."""
+    from sdfcli.sequence import workers
+
+    started: list[Fake] = []
+    first = Fake([{"index": 0}, fault, {"index": 1}, {"index": 2}], started, None)
+    monkeypatch.setattr(workers, "Child", first)
+    worker = workers._Worker({}, 1, {"pipe": "x"} if shared else {})
+    if stopped:
+        worker.stop()
+    rows = list(worker.build(0, 3))
+    if shared and not stopped:
+        assert rows == [{"index": 0}, {"index": 1}, {"index": 2}]
+        assert [(each.service, each.asked, each.ended) for each in started[1:]] == [
+            ({"pipe": "x"}, (0, 3), True),
+            ({}, (1, 3), False),
+        ]
+    else:
+        assert (rows[0], str(rows[1])) == ({"index": 0}, "lost" if fault else "frame 1")
+        assert len(started) == 2
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("octree", ["adaptive", "bvh"])
 @pytest.mark.parametrize("query", ["fast", "cct"])

@@ -6,10 +6,12 @@
 // corners. What lies outside of the block does not count, so that points on its border may be in several blocks.
 //
 // INTERFACE
-//   sdf_block_tree    a block's tree, from its leaves' levels
-//   sdf_block_count   number of values, level by level
-//   sdf_block_encode  their values, from the leaves' corners: as steps, or as they are
-//   sdf_block_decode  the leaves' corner values
+//   sdf_block_tree               a block's tree, from its leaves' levels
+//   sdf_block_begun, _link       all blocks' trees, from their leaves' keys
+//   sdf_block_count              number of values, level by level
+//   sdf_block_corners            values at cells' corners
+//   sdf_block_encode             values, from the leaves' corners: as steps, or as they are
+//   sdf_block_decode             the leaves' corner values
 #ifndef SDFCLI_FIELD_BLOCKS_H
 #define SDFCLI_FIELD_BLOCKS_H
 #include "base/kernel.h"
@@ -68,6 +70,66 @@ SDF_KERNEL(sdf_block_tree, LARGE, i) {
     if (open || next != last) fault(a.all, TREE_FAULT);
 }
 
+// The level of the largest cell whose lower corner has this Morton code.
+FN u32 level_at(u64 key) { return key ? SDF_LATTICE_BITS - (63u - (u32)clz(key & (0 - key))) / 3 : 0; }
+
+struct sdf_block_begun_args {
+    u32 n;  // leaves
+    Blocks all;
+    const u64* leaf_key;  // [n] Morton codes
+    u32* begun;           // [n] out: split cells, in the leaf's block, with its lower corner
+};
+SDF_KERNEL(sdf_block_begun, PLAIN, i) {
+    u32 block = lower_bound(a.all.leaf_end, a.all.blocks, i + 1), level = a.all.leaf_level[i];
+    u32 top = max_of((u32)a.all.level[block], level_at(a.leaf_key[i]));
+    if (top > level) fault(a.all, TREE_FAULT);
+    a.begun[i] = top < level ? level - top : 0;
+}
+
+// A cell within a block: alone, or with all cells in it.
+struct Subtree {
+    u64 key;
+    u32 level;
+    bool alone;
+};
+struct Subtrees {
+    u32* block;  // [subtrees] each one's block
+    u64* key;    // [subtrees] Morton code of its cell
+    u8* level;   // [subtrees] its cell's level
+    u8* alone;   // [subtrees] 1: without the cells in it
+};
+FN Subtree subtree_of(const Subtrees& a, u32 i) { return {a.key[i], a.level[i], a.alone[i] != 0}; }
+
+struct sdf_block_link_args {
+    u32 n;  // leaves
+    Blocks all;
+    const u64* leaf_key;  // [n]
+    const u32* begun;     // [n]
+    const u32* before;    // [n] sums of `begun`
+    Subtrees of;          // [splits - inner] out: all blocks' split cells, but for `alone`
+};
+SDF_KERNEL(sdf_block_link, PLAIN, i) {
+    u32 block = lower_bound(a.all.leaf_end, a.all.blocks, i + 1), end = a.all.leaf_end[block];
+    u64 key = a.leaf_key[i];
+    for (u32 k = 0; k < a.begun[i]; k++) {
+        u32 cell = a.before[i] + k, below = a.all.leaf_level[i] - a.begun[i] + k + 1, leaf = i;  // of children
+        a.of.block[cell] = block, a.of.key[cell] = key, a.of.level[cell] = (u8)(below - 1);
+        for (u32 octant = 0; octant < 8; octant++) {
+            u64 corner = key + octant * cell_size(below);
+            leaf = lower_bound_from(a.leaf_key, end, leaf, corner);
+            bool found = leaf < end && a.leaf_key[leaf] == corner && a.all.leaf_level[leaf] >= below &&
+                         a.all.leaf_level[leaf] - below <= a.begun[leaf];
+            if (!found) {
+                fault(a.all, TREE_FAULT);
+                return;
+            }
+            u32 deeper = a.all.leaf_level[leaf] - below;  // levels of split cells from the child on
+            a.all.child[8 * (size_t)(a.all.inner + cell) + octant] =
+                deeper ? a.all.inner + a.before[leaf] + a.begun[leaf] - deeper : make_leaf(leaf);
+        }
+    }
+}
+
 // A split cell on the way from its block's cell to a leaf.
 struct Split {
     u64 key;
@@ -108,13 +170,6 @@ FN void enter_child(const u32* children, const Split& own, u32 octant, Split& be
     }
     below.around[SDF_CENTRE] = below.cell;
 }
-
-// A cell within a block: alone, or with all cells in it.
-struct Subtree {
-    u64 key;
-    u32 level;
-    bool alone;
-};
 
 // Visits a subtree's split cells depth first: at_split(cell, the cell above or null), then at_leaf(leaf, cell, octant)
 // for its leaves. at_split may return false to end.
@@ -167,14 +222,6 @@ FN Listing listing(const Split& own) {
     return found;
 }
 
-struct Subtrees {
-    const u32* block;  // [subtrees] each one's block
-    const u64* key;    // [subtrees] Morton code of its cell
-    const u8* level;   // [subtrees] its cell's level
-    const u8* alone;   // [subtrees] 1: without the cells in it
-};
-FN Subtree subtree_of(const Subtrees& a, u32 i) { return {a.key[i], a.level[i], a.alone[i] != 0}; }
-
 struct sdf_block_count_args {
     u32 n;  // subtrees
     Blocks all;
@@ -218,10 +265,22 @@ struct sdf_block_encode_args {
     double step;             // 0: values are stored as they are
     int* steps;              // [values] out: from the interpolated cell's corners; or the values' bits
 };
-FN float corner_value(const sdf_block_encode_args& a, u32 cell, u32 c) {
+template <class Args>
+FN float corner_value(const Args& a, u32 cell, u32 c) {
     while (!is_leaf(cell)) cell = a.all.child[8 * (size_t)cell + c];
     size_t corner = 8 * (size_t)leaf_index(cell) + c;
     return a.value[a.leaf_corner ? a.leaf_corner[corner] : corner];
+}
+struct sdf_block_corners_args {
+    u32 n;  // cells
+    Blocks all;
+    const u32* cell;         // [n] as children
+    const u32* leaf_corner;  // [leaves, 8] as above
+    const float* value;      // [corners]
+    float* corner;           // [n, 8] out: values at the cells' corners
+};
+SDF_KERNEL(sdf_block_corners, PLAIN, i) {
+    for (u32 c = 0; c < 8; c++) a.corner[8 * (size_t)i + c] = corner_value(a, a.cell[i], c);
 }
 SDF_KERNEL(sdf_block_encode, LARGE, i) {
     u32 next[SDF_SPLIT_LEVELS];
