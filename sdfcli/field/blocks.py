@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -201,6 +202,7 @@ class Trees:
         begun = xp.zeros(n + 1, np.uint32)
         backend.run("sdf_block_begun", n, all=blocks, leaf_key=leaf_key, begun=begun)
         before = xp.cumsum(begun, dtype=np.uint32) - begun
+        self.check()
         if int(before[n]) != (cells if n > 1 else 0):
             raise InputError("the leaves do not fill the domain")
         block, key = xp.empty(cells, np.uint32), xp.empty(cells, np.uint64)
@@ -225,6 +227,26 @@ class Trees:
         """(17,): index of the first value of each level around blocks, and of the end."""
         counts = self.backend.to_host(self.counts(self.all_around(), self.around, hanging=True))
         return np.cumsum([8, *counts.ravel()], dtype=np.uint32)
+
+    def together(
+        self, subtrees: Subtrees, end: npt.NDArray[np.int64], hanging: bool
+    ) -> Iterator[tuple[Subtrees, Array, npt.NDArray[np.int64]]]:
+        """Consecutive blocks' subtrees (k,), each one's index (k, 16) uint32 of its first value of a level among these
+        blocks' values, and the blocks' value counts (b, 16) by level. end: index (b,) of the end of each block's
+        subtrees."""
+        backend, xp, first, done = self.backend, self.backend.xp, 0, 0
+        while first < len(end):
+            last = max(first + 1, int(np.searchsorted(end, done + CELLS_TOGETHER)))
+            own = Subtrees(*(each[done : int(end[last - 1])] for each in subtrees))
+            count = self.counts(own, self.blocks, hanging)
+            sums, rows = xp.cumsum(count, axis=0, dtype=np.uint32), end[first:last] - done
+            until = np.zeros((last - first + 1, LEVELS), np.int64)
+            until[1:][rows > 0] = backend.to_host(sums[backend.from_host(rows[rows > 0] - 1)])
+            of_blocks = np.diff(until, axis=0)
+            starts = (of_blocks.cumsum() - of_blocks.ravel()).reshape(of_blocks.shape) - until[:-1]
+            begin = sums - count + backend.from_host(starts.astype(np.uint32))[own.block - np.uint32(first)]
+            yield own, begin, of_blocks
+            first, done = last, int(end[last - 1])
 
     def corners(self, cell: Array, blocks: Group, leaf_corner: Array | None, value: Array) -> Array:
         """Values (k, 8) float32 at the corners of cells (k,), as children. leaf_corner, value: see `encode`."""
@@ -281,25 +303,12 @@ def encode(
     given: dict[str, Array | None] = {"leaf_corner": None, "value": corner}
     found = [steps_of(trees.all_around(), trees.around, backend.from_host(around[:-1]), int(around[-1]), True, given)]
     found[0][:8] = whole.view(np.int32) if step is None else np.rint(np.clip(whole / np.float64(step), -(2**30), 2**30))
-    of_block = np.zeros((len(level), LEVELS), np.int64)
-    first, done = 0, 0
-    while first < len(level):
-        last = max(first + 1, int(np.searchsorted(end, done + CELLS_TOGETHER)))
-        own = Subtrees(*(each[done : int(end[last - 1])] for each in subtrees))
-        counts = trees.counts(own, trees.blocks, hanging)
-        sums = xp.cumsum(counts, axis=0, dtype=np.uint32)
-        until = np.zeros((last - first + 1, LEVELS), np.int64)  # blocks without split cells have no values
-        rows = end[first:last] - done
-        until[1:][rows > 0] = backend.to_host(sums[backend.from_host(rows[rows > 0] - 1)])
-        of_block[first:last] = here = np.diff(until, axis=0)
-        starts = (here.cumsum() - here.ravel()).reshape(here.shape) - until[:-1]
-        begin = sums - counts + backend.from_host(starts.astype(np.uint32))[own.block - np.uint32(first)]
-        found.append(steps_of(own, trees.blocks, begin, int(here.sum()), hanging, values))
-        first, done = last, int(end[last - 1])
-    blocks, steps = (
-        Blocks(np.column_stack((level, leaves, of_block)).astype(np.uint32), int(around[-1])),
-        np.concatenate(found),
-    )
+    counts = []
+    for own, begin, of_blocks in trees.together(subtrees, end, hanging):
+        found.append(steps_of(own, trees.blocks, begin, int(of_blocks.sum()), hanging, values))
+        counts.append(of_blocks)
+    table = np.column_stack((level, leaves, np.concatenate(counts))).astype(np.uint32)
+    blocks, steps = Blocks(table, int(around[-1])), np.concatenate(found)
     if step is None:
         return blocks, steps.view(np.float32), True
     return blocks, steps, (steps[:8] * step).astype(np.float32).tobytes() == whole.tobytes() and not trees.faults()
@@ -344,39 +353,66 @@ class Decoder:
         around = trees.begin_around()
         if around[-1] != blocks.outer:
             raise InputError("the blocks hold other values than there are")
-        self._known = {
+        self._blocks, self._hanging = blocks, values.hanging
+        self.leaf_level, self.child = leaf_level, trees.child
+        self.leaf_value = backend.empty_aligned((len(leaf_level), 8), np.float32)
+        self.top = backend.empty_aligned((1 << 3 * C.TOP_LEVEL,), np.uint32)
+        known = {
             "stored": values.stored.view(np.uint8),
             "width": values.stored.dtype.itemsize,
             "part": values.part,
             "parts": values.parts,
             "step": values.step or 0.0,
+            "entry": self.top,
         }
-        self.leaf_level, self.child = leaf_level, trees.child
-        self.leaf_value = backend.empty_aligned((len(leaf_level), 8), np.float32)
-        self.top = backend.empty_aligned((1 << 3 * C.TOP_LEVEL,), np.uint32)
-        self._known["entry"] = self.top
         whole, corner = backend.from_host(_first_eight(backend, values)), xp.empty((len(blocks), 8), np.float32)
         key, begin = backend.from_host(np.zeros(1, np.uint64)), backend.from_host(around)
-        given = {"key": key, "begin": begin, "corner": whole, "leaf_value": corner, "hanging": 1}
-        trees.run("decode", trees.only, trees.around, **given, **self._known)
+        own = backend.group("Stored", **known, begin=begin, corner=whole, leaf_value=corner, hanging=1)
+        trees.run("decode", trees.only, trees.around, key=key, of=own)
         self._trees.check()
         outer, root = trees.child[: trees.inner], backend.from_host(trees.root)
         leaf = outer >= C.LEAF
         outer[leaf] = root[outer[leaf] & LEAF_INDEX]
-        self._known |= {"key": backend.from_host(blocks.key), "begin": backend.from_host(blocks.begin)}
-        self._known |= {"corner": corner, "leaf_value": self.leaf_value, "hanging": int(values.hanging)}
+        self._key, begin = backend.from_host(blocks.key), backend.from_host(blocks.begin)
+        known |= {"begin": begin, "corner": corner, "leaf_value": self.leaf_value, "hanging": int(values.hanging)}
+        self._of: Group | None = backend.group("Stored", **known)
 
     def decode(self, which: U32) -> None:
         """Decodes blocks (k,), whose levels and values must be there. Raises InputError if they contradict."""
         blocks = self._trees.backend.from_host(which)
         self._trees.run("tree", blocks, self._trees.blocks)
         self._trees.check()
-        self._trees.run("decode", blocks, self._trees.blocks, **self._known)
+        self._decode(blocks)
+
+    def _decode(self, which: Array) -> None:
+        self._trees.run("decode", which, self._trees.blocks, key=self._key, of=self._of)
         self._trees.check()
+
+    def decode_all(self) -> None:
+        """Decodes all blocks, split cell by split cell, level by level: for GPUs. Raises the errors of `decode`."""
+        trees, blocks, (backend, xp) = self._trees, self._blocks, (self._trees.backend, self._trees.backend.xp)
+        size = cell_size(self.leaf_level)
+        cells, end = trees.split_cells(xp.cumsum(size) - size), np.cumsum(blocks.table[:, 1] // 7, dtype=np.int64)
+        before, counts, first = trees.blocks.values["before"], [], np.uint32(blocks.outer)
+        place = trees.inner
+        for own, begin, of_blocks in trees.together(cells, end, self._hanging):
+            level = own.level[:, None].astype(np.int64)
+            before[place : place + len(level)] = xp.take_along_axis(begin, level, axis=1)[:, 0] + first
+            counts.append(of_blocks)
+            place, first = place + len(level), first + np.uint32(of_blocks.sum())
+        if np.any(np.concatenate(counts) != blocks.table[:, 2:]):
+            raise InputError("the blocks hold other values than there are")
+        point, each = xp.empty((len(trees.child), 27), np.float32), cells.group(backend)
+        for level in range(LEVELS):
+            which = xp.flatnonzero(cells.level == level).astype(np.uint32)
+            given = {"all": trees.blocks, "which": which, "each": each, "of": self._of, "point": point}
+            backend.run("sdf_block_points", len(which), **given)
+            trees.check()
+        self._decode(backend.from_host(np.flatnonzero(blocks.table[:, 1] == 1).astype(np.uint32)))
 
     def forget_values(self) -> None:
         """Frees the stored values, once all blocks are decoded."""
-        self._known = {}
+        self._of = None
 
 
 def _first_eight(backend: Backend, values: Values) -> npt.NDArray[np.float32]:

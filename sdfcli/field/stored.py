@@ -26,6 +26,8 @@ CHUNK = 1 << 16
 """Entries per chunk of a list."""
 LEAF_BYTES = 45
 """Memory per decoded leaf, in bytes."""
+ON_GPU = 100
+"""The same on a GPU that decodes them."""
 MANY = 1 << 20
 """Points for which all blocks are decoded, without looking where the points are."""
 
@@ -125,6 +127,9 @@ class StoredLeaves:
         """Arrays for `Sampler` (kernels/field/sampler.h) on a device."""
         host = backend if backend.xp is np else any_backend()
         with self._reading():
+            there = ON_GPU * len(self.level.entries) < backend.memory_free()
+            if backend is not host and not self.complete and there:
+                return _sampler(backend, *self._decoded_on(backend))
             arrays = _arrays_of(self._decoded(host, np.flatnonzero(self._missing)))
         return _sampler(
             backend, *(each if backend is host else backend.from_host(host.to_host(each)) for each in arrays)
@@ -174,10 +179,17 @@ class StoredLeaves:
             raise InputError("two blocks have different distances at a point")
         return {"leaf_key": key, "leaf_level": level, "leaf_corner": leaf_corner, "value": value}, corner_key
 
+    def _decoded_on(self, backend: Backend) -> tuple[Array, ...]:
+        """All leaves, decoded on a GPU."""
+        _run([read for each in (self.level, *self._values) for read in each.need([0], [len(each.entries)])])
+        stored, *part = (backend.from_host(each.entries) for each in self._values)
+        values = Values(stored, part[0] if part else None, self._parts, self._step)
+        decoder = Decoder(backend, self.blocks, values, backend.from_host(self.level.entries))
+        decoder.decode_all()
+        return _arrays_of(decoder)
+
     def _decoded(self, backend: Backend, which: Indices) -> Decoder:
         """The decoder on the host's device, with some missing blocks (k,) decoded, too."""
-        if len(which) and backend.xp is not np:
-            which = np.arange(len(self.blocks))
         table, end, begin = self.blocks.table, self.blocks.leaf_end.astype(np.int64), self.blocks.begin
         self._check_memory(backend, int(table[which, 1].sum()))
         leaves = end[which] - table[which, 1], end[which]

@@ -173,14 +173,17 @@ def encoded(backend: Backend, field: Field, step: float | None) -> tuple[Blocks,
 
 
 def decoded(backend: Backend, field: Field, pieces: int) -> bytes:
-    """The leaves' values and the tree around, from the encoded field, block by block."""
+    """The leaves' values and the tree around, from the encoded field, block by block; 0 pieces: split cell by split
+    cell."""
     code = encode_field(field)
     stored, *part = [code.lists[name] for name in ("residual", "residual_part", "distance") if name in code.lists]
     parts = backend.from_host(part[0]) if part else None
     values = Values(backend.from_host(stored), parts, code.parts, code.step)
     decoder = Decoder(backend, code.blocks, values, backend.from_host(code.lists["leaf_level"]))
+    if pieces == 0:
+        decoder.decode_all()
     order = np.random.default_rng(pieces).permutation(len(code.blocks)).astype(np.uint32)
-    for which in np.array_split(order, pieces):
+    for which in np.array_split(order, pieces) if pieces else ():
         if len(which):
             decoder.decode(which)
     arrays = (decoder.leaf_value, decoder.child, decoder.top)
@@ -203,7 +206,7 @@ def test_the_same_bits(backend: Backend, kind: str, most: int, monkeypatch: pyte
         found = encoded(other, field, field.step)
         assert found[0].table.tobytes() == expected[0].table.tobytes()
         assert (found[0].outer, found[1].tobytes()) == (expected[0].outer, expected[1].tobytes())
-        assert {decoded(other, field, pieces) for pieces in (1, 3)} == {values}
+        assert {decoded(other, field, pieces) for pieces in (0, 1, 3)} == {values}
 
 
 def leaf_values(field: Field) -> Any:

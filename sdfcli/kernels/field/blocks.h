@@ -8,10 +8,11 @@
 // INTERFACE
 //   sdf_block_tree               a block's tree, from its leaves' levels
 //   sdf_block_begun, _link       all blocks' trees, from their leaves' keys
-//   sdf_block_count              number of values, level by level
+//   sdf_block_count              number of values, level by level; listed points
 //   sdf_block_corners            values at cells' corners
 //   sdf_block_encode             values, from the leaves' corners: as steps, or as they are
-//   sdf_block_decode             the leaves' corner values
+//   sdf_block_decode             the leaves' corner values, block by block
+//   sdf_block_points             the same, split cell by split cell
 #ifndef SDFCLI_FIELD_BLOCKS_H
 #define SDFCLI_FIELD_BLOCKS_H
 #include "base/kernel.h"
@@ -82,7 +83,7 @@ struct sdf_block_begun_args {
 SDF_KERNEL(sdf_block_begun, PLAIN, i) {
     u32 block = lower_bound(a.all.leaf_end, a.all.blocks, i + 1), level = a.all.leaf_level[i];
     u32 top = max_of((u32)a.all.level[block], level_at(a.leaf_key[i]));
-    if (top > level) fault(a.all, TREE_FAULT);
+    if (top > level || level > SDF_SPLIT_LEVELS) fault(a.all, TREE_FAULT);
     a.begun[i] = top < level ? level - top : 0;
 }
 
@@ -236,7 +237,8 @@ SDF_KERNEL(sdf_block_count, LARGE, i) {
         a.all, a.of.block[i], subtree_of(a.of, i),
         [&](const Split& own, const Split*) {
             Listing found = listing(own);
-            count[own.level] += (u32)popcount(a.hanging ? found.first : found.first & ~found.hangs);
+            u32 listed = a.all.mask[own.cell] = a.hanging ? found.first : found.first & ~found.hangs;
+            count[own.level] += (u32)popcount(listed);
             return true;
         },
         [](u32, const Split&, u32) {});
@@ -313,11 +315,8 @@ SDF_KERNEL(sdf_block_encode, LARGE, i) {
         [](u32, const Split&, u32) {});
 }
 
-struct sdf_block_decode_args {
-    u32 n;  // blocks to do
-    Blocks all;
-    const u32* block;     // [n]
-    const u64* key;       // [blocks] Morton codes of their cells
+// Stored values, and what they are decoded to.
+struct Stored {
     const u32* begin;     // [begins] by block and level: index of the first value; then the end
     const float* corner;  // [blocks, 8] values at the corners of the blocks' cells
     const u8* stored;     // [bytes] the values, little-endian; steps 0, -1, 1, -2, ... as 0, 1, 2, 3, ...
@@ -329,13 +328,13 @@ struct sdf_block_decode_args {
     float* leaf_value;    // [leaves, 8] out
     u32* entry;           // [2 ** 18] out: what is in the cells on level 6, x fastest (field/sampler.h)
 };
-FN u32 stored_at(const sdf_block_decode_args& a, u32 place) {
+FN u32 stored_at(const Stored& a, u32 place) {
     u32 number = 0;
     for (int k = 0; k < a.width; k++) number |= (u32)a.stored[a.width * (size_t)place + k] << 8 * k;
     return number;
 }
 FN double signed_of(u32 number) { return (double)((int)(number >> 1) ^ -(int)(number & 1u)); }
-FN float value_at(const sdf_block_decode_args& a, u32 place, double base) {
+FN float value_at(const Stored& a, u32 place, double base) {
     if (a.step == 0.0) return bits_float(stored_at(a, place));
     double steps = signed_of(stored_at(a, place));
     if (a.part) steps = steps * a.parts + signed_of(a.part[place]);
@@ -351,61 +350,103 @@ FN void enter(u32* entry, u64 key, u32 level, u32 child) {
             for (u32 x = low.x >> SDF_TOP_SHIFT, xe = x + many; x < xe; x++)
                 entry[x | y << SDF_TOP_LEVEL | z << 2 * SDF_TOP_LEVEL] = child;
 }
+FN void decode_leaf(const Stored& of, u32 leaf, const Split& own, u32 octant) {
+    for (int c = 0; c < 8; c++)
+        of.leaf_value[8 * (size_t)leaf + c] = own.value[octant_point((int)octant) + octant_point(c)];
+    enter(of.entry, own.key + octant * cell_size(own.level + 1), own.level + 1, make_leaf(leaf));
+}
+// Decodes the values at a split cell's points, from those at its corners. free: the first value that it lists; then the
+// first that it does not list. Returns false for a fault.
+FN bool decode_split(const Blocks& a, const Stored& of, Split& own, u32& free, u32 end, u32& mask) {
+    double base[27], corner[8];
+    for (int c = 0; c < 8; c++) corner[c] = (double)own.value[corner_point(c)];
+    interpolate(corner, base);
+    mask = 0;
+    UNROLL
+    for (int j = 0; j < 27; j++) {
+        if (is_corner(j)) continue;
+        u32 lister = own.cell, place = free;
+        int at = j;
+        bool hangs = false;
+        each_sharing(own, j, [&](u32 cell, int point) {
+            hangs |= is_leaf(cell) && cell != SDF_NONE;
+            if (cell < lister) lister = cell, at = point;
+        });
+        float value = (float)base[j];
+        if (of.hanging || !hangs) {
+            if (lister == own.cell)
+                mask |= 1u << j, free++;
+            else
+                place = a.before[lister] + (u32)popcount(a.mask[lister] & ((1u << at) - 1u));
+            if (place >= end) return fault(a, COUNT_FAULT);
+            value = value_at(of, place, base[j]);
+        }
+        if ((float_bits(value) & 0x7f800000u) == 0x7f800000u) return fault(a, VALUE_FAULT);
+        own.value[j] = value;
+    }
+    enter(of.entry, own.key, own.level, own.cell);
+    return true;
+}
+
+struct sdf_block_decode_args {
+    u32 n;  // blocks to do
+    Blocks all;
+    const u32* block;  // [n]
+    const u64* key;    // [blocks] Morton codes of their cells
+    Stored of;
+};
 SDF_KERNEL(sdf_block_decode, LARGE, i) {
     u32 block = a.block[i], leaf = first_leaf(a.all, block);
-    const u32* begin = a.begin + SDF_SPLIT_LEVELS * (size_t)block;
+    const u32* begin = a.of.begin + SDF_SPLIT_LEVELS * (size_t)block;
     u32 next[SDF_SPLIT_LEVELS];
     for (u32 level = 0; level < SDF_SPLIT_LEVELS; level++) next[level] = begin[level];
-    const float* of_block = a.corner + 8 * (size_t)block;
+    const float* of_block = a.of.corner + 8 * (size_t)block;
     if (a.all.leaf_end[block] - leaf == 1) {
-        for (int c = 0; c < 8; c++) a.leaf_value[8 * (size_t)leaf + c] = of_block[c];
-        enter(a.entry, a.key[block], a.all.level[block], make_leaf(leaf));
+        for (int c = 0; c < 8; c++) a.of.leaf_value[8 * (size_t)leaf + c] = of_block[c];
+        enter(a.of.entry, a.key[block], a.all.level[block], make_leaf(leaf));
     }
     each_split(
         a.all, block, {a.key[block], a.all.level[block], false},
         [&](Split& own, const Split* above) {
-            double base[27], corner[8];
-            for (int c = 0; c < 8; c++) {
-                float value = above ? above->value[octant_point((int)own.octant) + octant_point(c)] : of_block[c];
-                corner[c] = (double)value;
-                own.value[corner_point(c)] = value;
-            }
-            interpolate(corner, base);
-            u32 mask = 0, &free = next[own.level], end = begin[own.level + 1];
-            a.all.before[own.cell] = free;
-            UNROLL
-            for (int j = 0; j < 27; j++) {
-                if (is_corner(j)) continue;
-                u32 lister = own.cell, place = free;
-                int at = j;
-                bool hangs = false;
-                each_sharing(own, j, [&](u32 cell, int point) {
-                    hangs |= is_leaf(cell) && cell != SDF_NONE;
-                    if (cell < lister) lister = cell, at = point;
-                });
-                float value = (float)base[j];
-                if (a.hanging || !hangs) {
-                    if (lister == own.cell)
-                        mask |= 1u << j, free++;
-                    else
-                        place = a.all.before[lister] + (u32)popcount(a.all.mask[lister] & ((1u << at) - 1u));
-                    if (place >= end) return fault(a.all, COUNT_FAULT);
-                    value = value_at(a, place, base[j]);
-                }
-                if ((float_bits(value) & 0x7f800000u) == 0x7f800000u) return fault(a.all, VALUE_FAULT);
-                own.value[j] = value;
-            }
-            a.all.mask[own.cell] = mask;
-            enter(a.entry, own.key, own.level, own.cell);
-            return true;
-        },
-        [&](u32 leaf, const Split& own, u32 octant) {
             for (int c = 0; c < 8; c++)
-                a.leaf_value[8 * (size_t)leaf + c] = own.value[octant_point((int)octant) + octant_point(c)];
-            enter(a.entry, own.key + octant * cell_size(own.level + 1), own.level + 1, make_leaf(leaf));
-        });
+                own.value[corner_point(c)] =
+                    above ? above->value[octant_point((int)own.octant) + octant_point(c)] : of_block[c];
+            a.all.before[own.cell] = next[own.level];
+            return decode_split(a.all, a.of, own, next[own.level], begin[own.level + 1], a.all.mask[own.cell]);
+        },
+        [&](u32 below, const Split& own, u32 octant) { decode_leaf(a.of, below, own, octant); });
     for (u32 level = 0; level < SDF_SPLIT_LEVELS; level++)
         if (next[level] != begin[level + 1]) fault(a.all, COUNT_FAULT);
+}
+
+struct sdf_block_points_args {
+    u32 n;             // split cells of one level; those above are done
+    Blocks all;        // with the mask and the first value of each split cell
+    const u32* which;  // [n] the cells, among the subtrees
+    Subtrees each;     // all blocks' split cells
+    Stored of;
+    float* point;  // [splits, 27] in and out: values at the split cells' points
+};
+SDF_KERNEL(sdf_block_points, LARGE, i) {
+    u32 subtree = a.which[i], block = a.each.block[subtree];
+    each_split(
+        a.all, block, subtree_of(a.each, subtree),
+        [&](Split& own, const Split* above) {
+            for (int c = 0; c < 8; c++)
+                own.value[corner_point(c)] =
+                    above ? a.point[27 * (size_t)above->cell + octant_point((int)own.octant) + octant_point(c)]
+                          : a.of.corner[8 * (size_t)block + c];
+            u32 free = a.all.before[own.cell], mask;
+            u32 end = a.of.begin[SDF_SPLIT_LEVELS * (size_t)block + own.level + 1];
+            if (!decode_split(a.all, a.of, own, free, end, mask)) return false;
+            for (int j = 0; j < 27; j++) a.point[27 * (size_t)own.cell + j] = own.value[j];
+            for (u32 octant = 0; octant < 8; octant++) {
+                u32 child = a.all.child[8 * (size_t)own.cell + octant];
+                if (is_leaf(child)) decode_leaf(a.of, leaf_index(child), own, octant);
+            }
+            return true;
+        },
+        [](u32, const Split&, u32) {});
 }
 
 #endif
