@@ -738,9 +738,16 @@ MUTANTS = [
     Mutant(
         "blocks: values of the subtrees before",
         "sdfcli/field/blocks.py",
-        "(own_first[block] + before)",
-        "own_first[block]",
+        "begin = sums - count + ",
+        "begin = ",
         ("tests/field/test_blocks.py::test_order_and_code",),
+    ),
+    Mutant(
+        "blocks: values of the blocks before",
+        "sdfcli/field/blocks.py",
+        "first = place + len(level), first + np.uint32(of_blocks.sum())",
+        "first = place + len(level), first",
+        ("tests/field/test_blocks.py::test_the_same_bits",),
     ),
     Mutant(
         "blocks that disagree",

@@ -93,6 +93,7 @@ def work() -> None:
     from sdfcli.backend.arguments import argument_structs
     from sdfcli.backend.cpu import CpuBackend
     from sdfcli.extract.scan import Counts, exclusive_scan, exclusive_scan_on_host
+    from sdfcli.field import blocks, store
     from sdfcli.mesh.load import load_mesh
     from sdfcli.octree.quantise import restore
     from sdfcli.params import FORMS, OCTREES, SIGNS
@@ -150,6 +151,12 @@ def work() -> None:
                     loaded.gradient(points)
                     assert np.array_equal(loaded.distance, field.distance)
                     replace(field).save(Path(folder, "copy.h5"))  # encoded from its arrays
+                    kept = blocks.SUBTREE_LEAVES, store.AT_ONCE
+                    blocks.SUBTREE_LEAVES, store.AT_ONCE = 1, 0  # as on a GPU
+                    late = sdfcli.load(replace(field).save(Path(folder, "again.h5")))._stored
+                    assert late is not None
+                    late._decoded_on(CpuBackend(THREADS))
+                    blocks.SUBTREE_LEAVES, store.AT_ONCE = kept
                 restore(CpuBackend(THREADS), loaded.corner_key, np.zeros(field.corners, np.int32), 0.1)
             index = sdfcli.MeshDistance(mesh, sign=sign, device="cpu", threads=THREADS)
             all_queries(index)

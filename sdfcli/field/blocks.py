@@ -198,12 +198,12 @@ class Trees:
     def split_cells(self, leaf_key: Array) -> Subtrees:
         """Makes all blocks' trees, leaf by leaf in parallel. Returns their split cells, in Morton order, one by one."""
         backend, xp, blocks = self.backend, self.backend.xp, self.blocks
-        n, cells = len(leaf_key), len(self.child) - self.inner
+        n, cells = len(leaf_key), (len(leaf_key) - len(self.root)) // 7
         begun = xp.zeros(n + 1, np.uint32)
         backend.run("sdf_block_begun", n, all=blocks, leaf_key=leaf_key, begun=begun)
         before = xp.cumsum(begun, dtype=np.uint32) - begun
         self.check()
-        if int(before[n]) != (cells if n > 1 else 0):
+        if int(before[n]) != cells:
             raise InputError("the leaves do not fill the domain")
         block, key = xp.empty(cells, np.uint32), xp.empty(cells, np.uint64)
         own = Subtrees(block, key, xp.empty(cells, np.uint8), xp.ones(cells, np.uint8))

@@ -23,6 +23,7 @@ OF_EVERY_BUILD = (
     "sdf_octree_corners",
     "sdf_leaf_count",
     "sdf_field_sample",
+    "sdf_block_count",
     "sdf_look_up",
     "sdf_curve_count",
     "sdf_ball_centres",

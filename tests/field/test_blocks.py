@@ -203,6 +203,7 @@ def test_the_same_bits(backend: Backend, kind: str, most: int, monkeypatch: pyte
     assert np.frombuffer(values, np.float32, 8 * field.leaves).tobytes() == leaf_values(field).tobytes()
     for other, subtrees in zip((CpuBackend(2), CpuBackend(5), backend, one), SUBTREES, strict=True):
         monkeypatch.setattr(blocks, "SUBTREE_LEAVES", subtrees)
+        monkeypatch.setattr(blocks, "CELLS_TOGETHER", 3 * subtrees)
         found = encoded(other, field, field.step)
         assert found[0].table.tobytes() == expected[0].table.tobytes()
         assert (found[0].outer, found[1].tobytes()) == (expected[0].outer, expected[1].tobytes())
