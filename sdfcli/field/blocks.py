@@ -276,8 +276,8 @@ def encode(
     leaf_corner: Array | None,
     value: Array,
     step: float | None,
-) -> tuple[Blocks, npt.NDArray[Any], bool]:
-    """A field's blocks, and its values (v,): distances float32, or int32 numbers of steps if `step` is not None.
+) -> tuple[Blocks, list[Array], bool]:
+    """A field's blocks, and its values (v,) in pieces: int32 numbers of steps, or distances' bits if `step` is None.
 
     leaf_corner: (n, 8) uint32: the leaves' corners among value (m,); None: value is (n, 8). Also returns whether the
     values are exact: steps need not restore them. Raises InputError unless the leaves fill the domain.
@@ -293,25 +293,26 @@ def encode(
 
     def steps_of(
         of: Subtrees, blocks: Group, begin: Array, count: int, hanging: bool, values: dict[str, Array | None]
-    ) -> npt.NDArray[np.int32]:
+    ) -> Array:
         steps = xp.empty(count, np.int32)
         own = {"all": blocks, "of": of.group(backend), "begin": begin, **values}
         backend.run("sdf_block_encode", len(of.block), **own, hanging=int(hanging), step=step or 0.0, steps=steps)
-        found: npt.NDArray[np.int32] = backend.to_host(steps)
-        return found
+        return steps
 
     given: dict[str, Array | None] = {"leaf_corner": None, "value": corner}
     found = [steps_of(trees.all_around(), trees.around, backend.from_host(around[:-1]), int(around[-1]), True, given)]
-    found[0][:8] = whole.view(np.int32) if step is None else np.rint(np.clip(whole / np.float64(step), -(2**30), 2**30))
+    if step is None:
+        first = whole.view(np.int32)
+    else:
+        first = np.rint(np.clip(whole / np.float64(step), -(2**30), 2**30)).astype(np.int32)
+    found[0][:8] = backend.from_host(first)
     counts = []
     for own, begin, of_blocks in trees.together(subtrees, end, hanging):
         found.append(steps_of(own, trees.blocks, begin, int(of_blocks.sum()), hanging, values))
         counts.append(of_blocks)
     table = np.column_stack((level, leaves, np.concatenate(counts))).astype(np.uint32)
-    blocks, steps = Blocks(table, int(around[-1])), np.concatenate(found)
-    if step is None:
-        return blocks, steps.view(np.float32), True
-    return blocks, steps, (steps[:8] * step).astype(np.float32).tobytes() == whole.tobytes() and not trees.faults()
+    exact = step is None or (first * step).astype(np.float32).tobytes() == whole.tobytes()
+    return Blocks(table, int(around[-1])), found, exact and not trees.faults()
 
 
 def _subtrees_of(
@@ -430,10 +431,10 @@ def _first_eight(backend: Backend, values: Values) -> npt.NDArray[np.float32]:
     return found
 
 
-def unsigned(steps: npt.NDArray[np.int32]) -> npt.NDArray[Any]:
-    """0, -1, 1, -2, ... as 0, 1, 2, 3, ..., in the smallest type."""
-    found = (steps.view(np.uint32) << np.uint32(1)) ^ (steps >> 31).view(np.uint32)
-    return found.astype(np.min_scalar_type(found.max()))
+def unsigned(steps: Array) -> Array:
+    """0, -1, 1, -2, ... as 0, 1, 2, 3, ..., in the smallest type. steps: (n,) int32, on any device."""
+    found = (steps.view(np.uint32) << np.uint32(1)) ^ (steps >> np.int32(31)).view(np.uint32)
+    return found.astype(np.min_scalar_type(int(found.max()) if len(found) else 0))
 
 
 def signed(stored: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

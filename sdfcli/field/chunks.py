@@ -119,10 +119,9 @@ def fletcher32(data: bytes) -> int:
     words = np.frombuffer(data + b"\0" * (len(data) % 2), ">u2")
     first = second = 0
     for start in range(0, len(words), SUMMED):
-        some = words[start : start + SUMMED].astype(np.uint64)
-        weight = np.arange(len(some), 0, -1, dtype=np.uint64)
-        second += len(some) * first + int((some * weight).sum())
-        first += int(some.sum())
+        sums = np.cumsum(words[start : start + SUMMED], dtype=np.uint64)
+        second += len(sums) * first + int(sums.sum())
+        first += int(sums[-1])
     return _folded(second) << 16 | _folded(first)
 
 

@@ -225,6 +225,12 @@ def _sampler(backend: Backend, leaf_level: Array, leaf_value: Array, top: Array,
 
 def _run(reads: list[Callable[[], None]]) -> None:
     """Runs reads in threads."""
-    with executor(available_threads() if len(reads) > 1 else 1) as helpers:
-        for done in [helpers.submit(read) for read in reads]:
+    count = max(1, min(available_threads(), len(reads)))
+
+    def some(first: int) -> None:
+        for read in reads[first::count]:
+            read()
+
+    with executor(count) as helpers:
+        for done in [helpers.submit(some, first) for first in range(count)]:
             done.result()

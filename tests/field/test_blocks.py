@@ -169,7 +169,8 @@ def test_steps_that_rounding_hides(tmp_path: Path, value: float) -> None:
 def encoded(backend: Backend, field: Field, step: float | None) -> tuple[Blocks, Any, bool]:
     corner, value = field._leaf_values(backend)
     level = backend.from_host(field.leaf_level)
-    return blocks.encode(backend, backend.from_host(field.leaf_key), level, corner, value, step)
+    made, steps, exact = blocks.encode(backend, backend.from_host(field.leaf_key), level, corner, value, step)
+    return made, np.concatenate([backend.to_host(each) for each in steps]), exact
 
 
 def decoded(backend: Backend, field: Field, pieces: int) -> bytes:
