@@ -91,7 +91,10 @@ def lost_output() -> int:
 def plain(text: str) -> str:
     """Escapes control characters, as file names and metadata may hold terminal escape codes, and removes URL
     credentials."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown(text))
+    text = shown(text)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def _echo(line: str, verdict: str = "", *, err: bool = False) -> None:

@@ -40,6 +40,8 @@ def is_remote(name: Any) -> bool:
 
 def shown(text: str) -> str:
     """A text without credentials in its URLs: user names, passwords, and queries, as in signed URLs."""
+    if ":/" not in text:
+        return text
     text = re.sub(rf"({URL})[^/\s]*@", r"\1", text, flags=re.IGNORECASE)
     # The text after the first colon is not a port: a password with a slash.
     text = re.sub(rf"({URL})[^/\s@:\[]*:(?!\d*(?:[/?#:\s]|$))\S*@", r"\1", text, flags=re.IGNORECASE)

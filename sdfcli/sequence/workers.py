@@ -24,8 +24,8 @@ from sdfcli.sequence.worker import row_of
 
 BLOCK = 8
 """Maximum frames per block. A block's first frame is built cold."""
-PER_GPU = 8
-"""Maximum processes per GPU."""
+PER_GPU, PER_SHARED_GPU = 8, 12
+"""Maximum processes per GPU; and if kernels of several run concurrently."""
 
 
 def build_rows(build: SequenceBuild, parts: Parts | None, jobs: int | None = None) -> Generator[Row]:
@@ -38,7 +38,8 @@ def build_rows(build: SequenceBuild, parts: Parts | None, jobs: int | None = Non
     """
     devices, frames = device_names(build.options.device), build.frames
     block = min(BLOCK, -(-len(build) // (jobs or len(devices) * 2)))
-    jobs = min(jobs or process_count(devices, 1, PER_GPU), -(-len(build) // block))
+    most = PER_SHARED_GPU if mps.is_there() else PER_GPU
+    jobs = min(jobs or process_count(devices, 1, most), -(-len(build) // block))
     if jobs == 1 or not isinstance(frames, FrameFiles | FrameArray):
         build.options = replace(build.options, device=first_device(build.options.device))
         return (row_of(frame, parts) for frame in build)
