@@ -39,6 +39,7 @@ __all__ = [
     "SphereTree",
     "State",
     "Surface",
+    "Thickness",
     "Verification",
     "__version__",
     "build",
@@ -58,6 +59,7 @@ __all__ = [
     "sampler_source",
     "samples",
     "slice_image",
+    "thickness",
     "verify",
 ]
 
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
     from sdfcli.quality.check import MeshCheck
     from sdfcli.quality.estimate import Estimate, estimate
     from sdfcli.quality.verification import Verification, verify
+    from sdfcli.quality.walls import Thickness, thickness
     from sdfcli.query.contacts import Contacts, Manifold, contacts
     from sdfcli.query.first_contact import FirstContact, first_contact
     from sdfcli.query.mesh_distance import MeshDistance
@@ -105,6 +108,7 @@ _HOME = {
     "SphereTree": "query.sphere_tree",
     "State": "apps.flow.run",
     "Surface": "extract.marching_cubes",
+    "Thickness": "quality.walls",
     "Verification": "quality.verification",
     "build": "pipeline",
     "build_sequence": "sequence.build",
@@ -123,6 +127,7 @@ _HOME = {
     "sampler_source": "field.device_arrays",
     "samples": "export.samples",
     "slice_image": "pictures.slice",
+    "thickness": "quality.walls",
     "verify": "quality.verification",
 }
 

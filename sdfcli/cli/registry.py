@@ -90,6 +90,11 @@ BUILT_IN = _by_name(
             "Report mesh faults, their treatment in a build, and a verdict on the field.",
         ),
         Entry(
+            "thickness",
+            "sdfcli.cli.thickness:thickness",
+            "Measure a mesh's wall thickness: the thinnest place, a histogram, a coloured picture or mesh.",
+        ),
+        Entry(
             "info",
             "sdfcli.cli.info:info",
             "Print the metadata of a field file, a sequence, or one of its frames.",

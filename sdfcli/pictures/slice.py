@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Protocol
@@ -360,11 +360,13 @@ class Side(Protocol):
 
 @dataclass(frozen=True)
 class Bar:
-    """A colour bar with distances. span: smallest and largest; step: between labels."""
+    """A colour bar. span: smallest and largest value; step: between labels; colours: colours (..., 3) for values (...),
+    by default those of distances."""
 
     span: tuple[float, float]
     step: float
     title: str = "distance"
+    colours: Callable[[npt.NDArray[Any]], Image] | None = None
 
     @property
     def _labels(self) -> list[tuple[float, str]]:
@@ -381,7 +383,8 @@ class Bar:
 
         (left, top), (low, high), gap = at, self.span, letter // 2
         shades = np.linspace(high, low, size)[:, None].repeat(letter, axis=1)
-        canvas.paste(Pillow.fromarray(paint(shades, max(abs(low), abs(high)))), at)
+        painted = self.colours(shades) if self.colours else paint(shades, max(abs(low), abs(high)))
+        canvas.paste(Pillow.fromarray(painted), at)
         pen.rectangle((left - 1, top - 1, left + letter, top + size), outline=INK)
         for value, word in self._labels:
             y = top + (high - value) / ((high - low) or 1) * (size - 1)

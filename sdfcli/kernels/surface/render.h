@@ -15,8 +15,6 @@
 #include "surface/cast.h"
 #include "surface/shade.h"
 
-#define SDF_RENDER_RAYS 3        // rays per pixel where colours change, before squaring
-#define SDF_RENDER_CONTRAST 10   // colour difference between neighbouring pixels that counts as a change
 #define SDF_RENDER_PROBES 5      // samples for ambient occlusion
 #define SDF_RENDER_CLEAR 1e-9    // step beyond a leaf's boundary, in domain edges; the finest leaves have 1e-5
 #define SDF_RENDER_GRAZING 0.05  // minimum cosine between a ray and a normal
@@ -265,29 +263,16 @@ FN void look_at_dots(const sdf_render_args& a, D3 eye, D3 way, Look* look) {
     look->light = mix(look->light, light, hidden ? SDF_RENDER_DOT_PART : 1.0);
 }
 
-// Largest colour difference between a pixel and its four neighbours.
-FN int contrast(const sdf_render_args& a, u32 column, u32 row) {
-    const u8* here = a.rough + 3 * ((size_t)row * a.width + column);
-    size_t line = 3 * (size_t)a.width;
-    const u8* there[4] = {column > 0 ? here - 3 : here, column + 1 < a.width ? here + 3 : here,
-                          row > 0 ? here - line : here, row + 1 < a.height ? here + line : here};
-    int change = 0;
-    for (int side = 0; side < 4; side++)
-        for (int k = 0; k < 3; k++)
-            change = max_of(change, max_of((int)here[k] - there[side][k], (int)there[side][k] - here[k]));
-    return change;
-}
-
 template <bool kBeside>  // separate kernels, so that pictures without a mesh take no longer
 FN void render_pixel(const sdf_render_args& a, u32 place) {
     u32 i = a.first + place, column = i % a.width, row = i / a.width, rays = 1;
     if (a.rough) {
-        if (contrast(a, column, row) < SDF_RENDER_CONTRAST) {
+        if (contrast(a, column, row) < SDF_SHADE_CONTRAST) {
             for (int k = 0; k < 3; k++) a.pixel[3 * (size_t)i + k] = a.rough[3 * (size_t)i + k];
             if (a.cover) a.cover[i] = a.rough_cover[i];
             return;
         }
-        rays = SDF_RENDER_RAYS;
+        rays = SDF_SHADE_RAYS;
     }
     D3 eye = load3(a.camera);
     D3 sum = vec(0.0, 0.0, 0.0), missed = sum;

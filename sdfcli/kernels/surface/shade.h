@@ -8,10 +8,14 @@
 //   shade       light reflected by a surface
 //   background  colour where nothing is hit
 //   store_rgb, load_rgb  a colour to a pixel, and back
+//   contrast    colour difference between a pixel and its neighbours
 #ifndef SDFCLI_SURFACE_SHADE_H
 #define SDFCLI_SURFACE_SHADE_H
 #include "base/kernel.h"
 #include "base/vec.h"
+
+#define SDF_SHADE_RAYS 3       // rays per pixel where colours change, before squaring
+#define SDF_SHADE_CONTRAST 10  // colour difference between neighbouring pixels that counts as a change
 
 FN D3 unit(D3 v) {
     double length = sqrt(dot(v, v));
@@ -59,6 +63,21 @@ FN void store_rgb(u8* pixel, D3 colour) {
 FN D3 load_rgb(const u8* pixel) {
     D3 shown = vec(pixel[0] / 255.0, pixel[1] / 255.0, pixel[2] / 255.0);
     return vec(shown.x * shown.x, shown.y * shown.y, shown.z * shown.z);
+}
+
+// Largest colour difference between a pixel and its four neighbours.
+// Args: with the picture with one ray per pixel, `rough`, its width and its height.
+template <class Args>
+FN int contrast(const Args& a, u32 column, u32 row) {
+    const u8* here = a.rough + 3 * ((size_t)row * a.width + column);
+    size_t line = 3 * (size_t)a.width;
+    const u8* there[4] = {column > 0 ? here - 3 : here, column + 1 < a.width ? here + 3 : here,
+                          row > 0 ? here - line : here, row + 1 < a.height ? here + line : here};
+    int change = 0;
+    for (int side = 0; side < 4; side++)
+        for (int k = 0; k < 3; k++)
+            change = max_of(change, max_of((int)here[k] - there[side][k], (int)there[side][k] - here[k]));
+    return change;
 }
 
 #endif
