@@ -243,6 +243,7 @@ def thickness(
             report(f"{done + min(first + BATCH, len(vertex)):,} of {wanted:,} points")
         starts = np.flatnonzero(np.diff(vertex, prepend=-1))
         values = tuple(np.fmin.reduceat(each, starts) for each in walls.results())  # type: ignore[assignment]
+    notes = [*given.notes, *_notes(scene)]
     return Thickness(
         at,
         *values,
@@ -253,12 +254,13 @@ def thickness(
         RESOLUTION * scene.mesh.domain.length,
         scene.choice.method != "none",
         given.units,
-        [*given.notes, *_notes(scene)],
+        notes,
     )
 
 
 def _notes(scene: Scene) -> list[str]:
     """Facts about the mesh that affect its thickness."""
+    _ = scene.signer  # which settles the choice
     choice, open_edges = scene.choice, scene.mesh.health.open_edges
     notes = []
     if choice.method == "none":

@@ -65,9 +65,9 @@ SDF_KERNEL(sdf_wall_picture, PLAIN, place) {
         D3 way = ray_way(a.camera, a.pixel_size, x, y), light = background(row / (double)a.height);
         Met met = nearest_triangle(a.mesh, eye, way);
         if (met.t < SDF_CAST_FAR) {
-            D3 normal = unit(met.normal);
-            if (dot(normal, way) > 0.0) normal = -1.0 * normal;
-            light = shade(a.camera, way, normal, seen_colour(a, met.id, eye + met.t * way), 1.0, 1.0);
+            // A lamp at the eye: surfaces that face it have the scale's colours.
+            double facing = clamp01(abs_of(dot(unit(met.normal), way)));
+            light = (0.4 + 0.6 * facing) * seen_colour(a, met.id, eye + met.t * way);
         }
         sum = sum + light;
     }

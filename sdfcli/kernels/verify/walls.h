@@ -2,8 +2,9 @@
 //
 // A ball lies behind the surface, tangent to it at the point. It shrinks until no face that opposes the point's normal
 // reaches into it (the shrinking ball of Ma, Bae and Choi 2012, with the nearest point of each face in place of a
-// sample). Balls tangent at one point are nested: faces outside of one are outside of all smaller ones, so a single
-// traversal finds the result, in any order of nodes.
+// sample). The face that limits it must be seen from the point, through the solid. Balls tangent at one point are
+// nested: faces outside of one are outside of all smaller ones, so a single traversal finds the result, in any order of
+// nodes.
 //
 // INTERFACE
 //   sdf_wall_normals    the triangles' unit normals, for the refit of a tree of normals
@@ -20,6 +21,7 @@
 #define SDF_WALL_TOUCH 2e-7      // distance of coincident surfaces: corners are rounded to float32
 #define SDF_WALL_WIDEST 4.0      // a ball's diameter before it shrinks, larger than any solid's
 #define SDF_WALL_CLOSER 1e-9     // relative change of the diameter at which it has converged
+#define SDF_WALL_NEARLY 1e-3     // last part of the way to a contact that may graze faces beside it
 #define SDF_WALL_ROUNDS 32       // maximum number of changes by one face; convergence is quadratic
 #define SDF_WALL_NODES 4096      // visited nodes after which faces that reach less than SDF_WALL_SLACK into the ball
 #define SDF_WALL_SLACK 0.01      // may be ignored, in radii: else time is quadratic where many faces are as near
@@ -92,6 +94,7 @@ struct sdf_wall_thickness_args {
 struct WallBall {
     D3 point, way;  // way: the inward normal
     double width;   // diameter
+    D3 contact;     // where a face limits it
 };
 FN D3 centre_of(const WallBall& ball) { return ball.point + (0.5 * ball.width) * ball.way; }
 // share: of the radius, below 1 to ignore what lies near the ball's border.
@@ -121,12 +124,14 @@ FN void shrink(const sdf_wall_thickness_args& a, u32 slot, WallBall* ball) {
         double square = dot(across, across), along = dot(across, ball->way);
         if (square <= SDF_WALL_TOUCH * SDF_WALL_TOUCH) {
             ball->width = 0.0;
+            ball->contact = ball->point;
             return;
         }
         if (!(along > 0.0)) return;
         double width = square / along;  // of the ball through q
         if (!(width < (1.0 - SDF_WALL_CLOSER) * ball->width)) return;
         ball->width = width;
+        ball->contact = q;
     }
 }
 
@@ -142,26 +147,26 @@ FN void shrink_by_all(const sdf_wall_thickness_args& a, WallBall* ball) {
         if (!reaches(*ball, box_distance_sq(centre_of(*ball), a.mesh.box + 6 * (size_t)node), share)) continue;
         u32 child[2] = {a.mesh.child[2 * (size_t)node], a.mesh.child[2 * (size_t)node + 1]};
         double distance[2] = {SDF_CAST_FAR, SDF_CAST_FAR};
-        for (int k = 0; k < 2; k++) {
-            if (is_leaf(child[k])) {
-                u32 slot = leaf_index(child[k]);
-                if (opposes(a, slot, ball->way)) shrink(a, slot, ball);
-            } else if (may_oppose(a, child[k], ball->way)) {
+        for (int k = 0; k < 2; k++)
+            if (is_leaf(child[k]) && opposes(a, leaf_index(child[k]), ball->way)) shrink(a, leaf_index(child[k]), ball);
+        for (int k = 0; k < 2; k++)  // from the same centre
+            if (!is_leaf(child[k]) && may_oppose(a, child[k], ball->way))
                 distance[k] = box_distance_sq(centre_of(*ball), a.mesh.box + 6 * (size_t)child[k]);
-            }
-        }
         int later = distance[0] < distance[1];
         if (reaches(*ball, distance[later], share)) stack[depth++] = child[later];
         if (reaches(*ball, distance[1 - later], share)) stack[depth++] = child[1 - later];
     }
 }
 
-// The first triangle through which a ray from a point leaves the solid; SDF_NONE for none. Its `t` is set.
+// The first triangle through which a ray from a point leaves the solid, before `*t`, which becomes its ray parameter;
+// SDF_NONE for none. way: a unit vector.
 FN u32 first_exit(const Shapes& mesh, D3 point, D3 way, double* t) {
     u32 found = SDF_NONE;
-    Met met = nearest_of(mesh, point, way, [&](const CubeRay& ray, u32 slot, Met& best) {
+    CubeRay ray = ray_in_cube(mesh, point, way);
+    Met best = {*t, SDF_NONE, way};
+    walk_along(mesh, ray, best, [&](u32 slot) {
         const float* corner = mesh.triangle + 9 * (size_t)slot;
-        D3 one = load3d(corner) - ray.from, two = load3d(corner + 3) - ray.from, three = load3d(corner + 6) - ray.from;
+        D3 one = load3d(corner) - point, two = load3d(corner + 3) - point, three = load3d(corner + 6) - point;
         double u = dot(way, cross(three, two)), v = dot(way, cross(one, three)), w = dot(way, cross(two, one));
         double sum = u + v + w;  // negative: the normal points along the ray
         if (!(u <= 0.0 && v <= 0.0 && w <= 0.0 && sum < 0.0)) return;
@@ -174,21 +179,31 @@ FN u32 first_exit(const Shapes& mesh, D3 point, D3 way, double* t) {
         best.id = id;
         found = slot;
     });
-    *t = met.t;
+    *t = best.t;
     return found;
 }
 
+// Whether the contact is seen from the point through the solid. Else the ball has left the solid, and has met another
+// part of the mesh.
+FN bool sees_contact(const Shapes& mesh, const WallBall& ball) {
+    D3 across = ball.contact - ball.point;
+    double length = sqrt(dot(across, across)), t = (1.0 - SDF_WALL_NEARLY) * length - SDF_WALL_TOUCH;
+    return t <= 0.0 || first_exit(mesh, ball.point, (1.0 / length) * across, &t) == SDF_NONE;
+}
+
 SDF_KERNEL(sdf_wall_thickness, PLAIN, i) {
-    D3 normal = load3(a.normal + 3 * (size_t)i);
-    WallBall ball = {load3(a.point + 3 * (size_t)i), -1.0 * normal, SDF_WALL_WIDEST};
-    double opposite = SDF_CAST_FAR;
+    D3 point = load3(a.point + 3 * (size_t)i), normal = load3(a.normal + 3 * (size_t)i), way = -1.0 * normal;
+    double opposite = SDF_CAST_FAR, thickness = SDF_CAST_FAR;
     if (dot(normal, normal) > 0.0) {
-        u32 slot = first_exit(a.mesh, ball.point, ball.way, &opposite);
-        if (slot != SDF_NONE && opposes(a, slot, ball.way)) ball.width = opposite;
+        u32 slot = first_exit(a.mesh, point, way, &opposite);
+        if (slot != SDF_NONE && opposes(a, slot, way)) thickness = opposite;
+        double width = min_of(thickness, SDF_WALL_WIDEST);
+        WallBall ball = {point, way, width, point};
         shrink_by_all(a, &ball);
+        if (ball.width < width && sees_contact(a.mesh, ball)) thickness = ball.width;
     }
     a.opposite[i] = opposite;
-    a.thickness[i] = ball.width < SDF_WALL_WIDEST ? ball.width : SDF_CAST_FAR;
+    a.thickness[i] = thickness;
 }
 
 #endif
