@@ -39,8 +39,8 @@ LAYERS = [
     "apps/bench",
 ]
 ENTRIES = {"__init__", "__main__", "_version", "start"}
-METHODS = {("field/field.py", "export"), ("field/field.py", "pictures")}
-"""Methods of Field that call layers above: its export and its picture in notebooks. They import them when called."""
+METHODS = {(name, above) for name in ("field/field.py", "quality/walls.py") for above in ("export", "pictures")}
+"""Methods of Field and Thickness that call layers above, for files and pictures. They import them when called."""
 APPS = "apps"
 """What is above the core; each of its folders is a layer."""
 

@@ -39,7 +39,7 @@ class Place(Record):
 
 
 class Quantile(Record):
-    """A share of the measured surface, and the thickness that it does not exceed."""
+    """A share of the opposed surface, and the thickness that it does not exceed."""
 
     share: Share
     thickness: Amount
@@ -65,11 +65,11 @@ class Measured(Line, title="thickness", shared="input triangles vertices seconds
         "the smallest `thickness`, its `point` and `face`, and the `opposite` distance there, null without one; null "
         "if nothing has a thickness",
     ]
-    quantiles: Annotated[list[Quantile], "thickness that a `share` of the measured surface does not exceed"]
+    quantiles: Annotated[list[Quantile], "thickness that a `share` of the opposed surface does not exceed"]
     histogram: Annotated[
         list[Bin], "share of the whole surface by thickness, from `low` up to, but not including, `high`"
     ]
-    measured: Annotated[Share, "share of the surface that has a thickness: some side opposes it"]
+    opposed: Annotated[Share, "share of the surface that has a thickness: some side opposes it"]
     encloses: Annotated[bool, "whether the mesh has an inside; else lengths are measured behind its faces"]
     limit: Annotated[float | None, "`--min`"]
     below: Annotated[Share | None, "share of the surface that is thinner than `--min`; null without that"]
@@ -238,7 +238,7 @@ def _report(
             Bin(low=low, high=high, share=share)
             for low, high, share in zip(edges, [*edges[1:], None] if edges else [], shares, strict=True)
         ],
-        measured=walls.measured,
+        opposed=walls.opposed,
         encloses=walls.encloses,
         limit=least,
         below=below,
@@ -282,8 +282,8 @@ def _print_report(report: Measured) -> None:
         upper = "and more" if each.high is None else f"to {each.high:g}"
         bar = "#" * math.ceil(BAR * each.share / most) if each.share else ""
         rows += [(f"{each.low:g} {upper}", f"{each.share:7.2%} {bar}".rstrip())]
-    if report.measured < 1:
-        rows += [("none", f"{1 - report.measured:7.2%} no side opposes it")]
+    if report.opposed < 1:
+        rows += [("none", f"{1 - report.opposed:7.2%} no side opposes it")]
     rows += [("time", f"{report.seconds['total']:.2f} s, {report.samples:,} points")]
     rows += [(name, path) for name, path in (("picture", report.picture), ("file", report.output)) if path]
     print_table(f"{report.input}: {verdict}" if verdict else report.input, rows, verdict=verdict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +35,8 @@ class FacePoints:
     @staticmethod
     def of(mesh: Mesh, count: int) -> FacePoints:
         """About `count` points uniform by area, and at least one per face."""
-        area, total = mesh.areas(), float(mesh.area_sums[-1])
+        area = mesh.areas()
+        total = math.fsum(area)
         share = area / total if total > 0 else np.zeros(len(area))
         cuts = np.maximum(1, np.rint(np.sqrt(count * share))).astype(np.int64)
         return FacePoints(cuts, np.concatenate(([0], np.cumsum(cuts**2))), share)

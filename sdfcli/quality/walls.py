@@ -101,8 +101,8 @@ class Thickness:
         return f"<Thickness: {least}, {len(self.thickness):,} {self.at}>"
 
     @property
-    def measured(self) -> float:
-        """Share of the surface that has a thickness."""
+    def opposed(self) -> float:
+        """Share of the surface that has a thickness: some side opposes it."""
         return 1.0 - self._share(np.isnan(self.samples.thickness))
 
     def share_below(self, limit: float) -> float:
@@ -110,10 +110,10 @@ class Thickness:
         return self._share(self.samples.thickness < limit - self.resolution)
 
     def _share(self, chosen: npt.NDArray[np.bool_]) -> float:
-        return min(1.0, math.fsum(self.samples.area[chosen].tolist()))
+        return min(1.0, math.fsum(self.samples.area[chosen]))
 
     def quantile(self, share: float) -> float:
-        """The thickness that this share of the surface with a thickness does not exceed; NaN without any."""
+        """The thickness that a share of the opposed surface does not exceed; NaN without any."""
         thick, area = self.samples.thickness, self.samples.area
         order = np.argsort(thick, kind="stable")  # NaN last
         order = order[: np.count_nonzero(~np.isnan(thick))]
@@ -129,7 +129,7 @@ class Thickness:
         thick = self.samples.thickness + self.resolution
         number = np.searchsorted(bounds, thick, side="right") - 1
         chosen = (number >= 0) & (thick < bounds[-1])
-        return np.bincount(number[chosen], self.samples.area[chosen], len(bounds) - 1).astype(np.float64)
+        return np.minimum(np.bincount(number[chosen], self.samples.area[chosen], len(bounds) - 1), 1.0)
 
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
         """Writes the mesh with `thickness` and `opposite` per face or vertex: .vtp for ParaView, or .ply, in which a

@@ -66,7 +66,7 @@ def test_plates_have_their_thickness_up_to_sharp_edges(thickness: float, at: str
     assert np.abs(found.samples.thickness[~large] - 1).max(initial=0.0) < EXACT
     if at == "vertices":
         assert np.abs(found.thickness - thickness).max() < EXACT
-    assert (found.measured, found.notes) == (1.0, [])
+    assert (found.opposed, found.notes) == (1.0, [])
 
 
 def test_balls_and_shells() -> None:
@@ -137,7 +137,7 @@ def test_open_meshes_have_what_opposes() -> None:
     assert any("no inside" in note for note in sheet.notes)
     flat = measured((np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]]), np.array([[0, 1, 2]])))
     assert flat.thinnest is None
-    assert (flat.measured, flat.share_below(1.0)) == (0.0, 0.0)
+    assert (flat.opposed, flat.share_below(1.0)) == (0.0, 0.0)
     assert np.isnan([flat.quantile(0.5), *flat.thickness, *flat.opposite]).all()
     vertices, faces = shapes.box([0, 0, 0], [1, 1, 0.1])
     lidless = measured((vertices, faces[2:]))  # without a small side
@@ -258,7 +258,8 @@ def test_against_float64(backend: Backend, kind: str, seed: int) -> None:
         if high[k] > 3 * size:
             continue
         centre = points[k] + high[k] / 2 * way
-        contact = trimesh.triangles.closest_point(reference.triangles[limit[k]][None], centre[None])[0]
+        limiting = reference.triangles[limit[k]][None] / size  # trimesh has absolute tolerances
+        contact = size * trimesh.triangles.closest_point(limiting, centre[None] / size)[0]
         length = np.linalg.norm(contact - points[k])
         possible = reference.exits(points[k], (contact - points[k]) / max(length, 1e-300), -1e-3)
         if not ((possible > -clear) & (possible < length - clear)).any() and not reference.sliver.any():
