@@ -1,8 +1,9 @@
 """Draws the pictures of the documentation: `python docs/make_pictures.py`.
 
 Those of signs.md are slices through small fields, inside blue, outside grey, with lines of equal distance; the surface
-is black. Those of the README, of pictures.md, watertight.md, judgement.md and robot-collision.md are what `sdfcli
-render` and `sdfcli slice` draw, mostly of the sample meshes; those of flow.md are what `sdfcli flow` does.
+is black. Those of the README, of pictures.md, watertight.md, judgement.md, robot-collision.md and thickness.md are what
+`sdfcli render`, `sdfcli slice` and `sdfcli thickness` draw, mostly of the sample meshes; those of flow.md are what
+`sdfcli flow` does.
 """
 
 from __future__ import annotations
@@ -109,6 +110,8 @@ def draw_samples() -> None:
     save(sdfcli.slice_image(bracket, at=20, size=480), "bracket_z")
     save(sdfcli.render(bracket, width=640, height=480, view="-150,30"), "bracket")
     save(sdfcli.render(sheet, width=640, height=320), "hills")
+    walls = sdfcli.thickness(SAMPLES / "bracket.stl", device="cpu")
+    save(walls.picture(width=640, height=480, view="30,30", up="z", device="cpu"), "bracket_walls", colours=None)
 
 
 def draw_messy() -> None:

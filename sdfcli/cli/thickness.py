@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.build_options import Scale, Units
+from sdfcli.cli.build_options import Scale
 from sdfcli.cli.output import print_json, print_table, progress, say
 from sdfcli.cli.records import Amount, Count, Line, Record, Rule, Vector, took
 from sdfcli.errors import CheckFailedError, UsageError
-from sdfcli.params import check_scale
+from sdfcli.params import UNITS, check_scale
 
 if TYPE_CHECKING:
     from sdfcli.quality.walls import Thickness
@@ -109,10 +109,11 @@ def thickness(
         ),
     ] = None,
     at: Annotated[
-        str, typer.Option(**options.words("faces", "vertices"), help="What has a thickness in the file of -o.")
+        str,
+        typer.Option(**options.words("faces", "vertices"), help="Elements with values in the file of -o."),
     ] = "faces",
     samples: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Number of points on the surface; more if it has more faces.")
+        int, typer.Option(metavar="N", min=1, help="Number of points on the surface; at least one per face.")
     ] = 100_000,
     size: Annotated[
         str, typer.Option(metavar="WxH", help="Size of --picture in pixels, without its scale; N for N x N.")
@@ -128,7 +129,14 @@ def thickness(
         str,
         typer.Option(**options.words("y", "z"), help="Up axis of the mesh; the front is +z (y up) or -y (z up)."),
     ] = "y",
-    units: Units = None,
+    units: Annotated[
+        str | None,
+        typer.Option(
+            **options.words(*UNITS),
+            help="Unit of all lengths, to which the file's coordinates are converted; the file's by default.",
+            show_default=False,
+        ),
+    ] = None,
     scale: Scale = None,
     device: options.Device = "auto",
     threads: options.Threads = None,

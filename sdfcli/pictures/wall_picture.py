@@ -181,6 +181,6 @@ def _beside(picture: Image, bar: Bar) -> Image:
     canvas.paste(Pillow.fromarray(picture), (0, 0))
     pen = ImageDraw.Draw(canvas)
     top = min(3 * letter, height // 4)
-    pen.text((width + letter, top - letter // 2), bar.title, INK, font, "ls")
+    pen.text((width + letter, top - letter), bar.title, INK, font, "ls")
     bar.draw(canvas, pen, font, (width + letter, top), max(1, height - top - letter), letter)
     return np.asarray(canvas)

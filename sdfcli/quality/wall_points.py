@@ -23,9 +23,9 @@ INWARD = 1e-3
 class FacePoints:
     """Points on a mesh's faces: each face is cut into cuts^2 congruent triangles, with a point at each one's centre.
 
-    cuts   (f,) int64, number of parts of each edge.
-    start  (f + 1,) int64, index of each face's first point.
-    area   (f,) float64, share of the surface.
+    cuts   (f,) int64, parts per edge.
+    start  (f + 1,) int64, each face's first point.
+    area   (f,) float64, surface share.
     """
 
     cuts: Ints
@@ -45,11 +45,11 @@ class FacePoints:
         return int(self.start[-1])
 
     def faces(self) -> Ints:
-        """Face of each point, (n,)."""
+        """Each point's face, (n,)."""
         return np.repeat(np.arange(len(self.cuts)), self.cuts**2)
 
     def areas(self) -> Floats:
-        """Share of the surface of each point, (n,)."""
+        """Each point's surface share, (n,)."""
         return np.repeat(self.area / self.cuts**2, self.cuts**2)
 
     def batch(self, first: int, last: int) -> tuple[npt.NDArray[np.uint32], Floats]:

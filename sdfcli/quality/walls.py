@@ -36,7 +36,7 @@ RESOLUTION = 2e-7
 
 
 class Thinnest(NamedTuple):
-    """The place of the smallest thickness.
+    """The thinnest place.
 
     thickness  in the mesh's units, as are all lengths.
     opposite   there; NaN without an opposite side.
@@ -51,7 +51,7 @@ class Thinnest(NamedTuple):
 
 
 class WallSamples(NamedTuple):
-    """Measurements at points of the whole surface, at least one per face, of equal area within a face.
+    """Measurements at points on the whole surface, at least one per face, with equal areas within a face.
 
     thickness  (n,) float64, NaN where no side opposes the point.
     opposite   (n,) float64, NaN where no side lies behind the point.
@@ -74,14 +74,14 @@ class Thickness:
         thickness: (k,) float64, per face or vertex the smallest diameter of a ball that touches the surface there and
             the opposite side; NaN where no side opposes.
         opposite: (k,) float64, the smallest distance to the other side along the inward normal; NaN without one.
-        thinnest: the place of the smallest thickness; None if there is no thickness anywhere.
+        thinnest: the thinnest place; None without any thickness.
         samples: measurements by area, from which the methods below compute.
         vertices: (v, 3) float64, without unused ones.
         faces: (f, 3) uint32, as given.
-        resolution: error of the lengths; a thickness counts as below another if it is smaller by more.
+        resolution: the lengths' error; a thickness counts as below another if it is smaller by more.
         encloses: whether the mesh has an inside; if not, lengths are measured behind the faces as they are oriented.
-        units: the unit of the lengths, as `mm`, if the mesh's file names one.
-        notes: facts about the mesh that affect the result, and parts of its file that were skipped or reinterpreted.
+        units: the lengths' unit, as `mm`, if the mesh's file names one.
+        notes: facts about the mesh that affect the result, and what was skipped or reinterpreted in its file.
     """
 
     at: str
@@ -124,7 +124,7 @@ class Thickness:
         return float(thick[order[min(place, len(order) - 1)]])
 
     def histogram(self, edges: npt.ArrayLike) -> Floats:
-        """Shares of the surface (b,) with a thickness between ascending edges (b + 1,), lower edges included."""
+        """Surface shares (b,) with a thickness between ascending edges (b + 1,), lower edges included."""
         bounds = np.asarray(edges, np.float64)
         thick = self.samples.thickness + self.resolution
         number = np.searchsorted(bounds, thick, side="right") - 1
@@ -275,7 +275,7 @@ def _notes(scene: Scene) -> list[str]:
 class Walls:
     """A mesh prepared for measurements, and their results in order; see kernels/verify/walls.h.
 
-    thinnest  the place of the smallest thickness so far.
+    thinnest  the thinnest place so far.
     """
 
     def __init__(self, scene: Scene) -> None:
