@@ -57,7 +57,7 @@ PACKETS, INDEX = "tests/spatial/test_packets.py", "tests/spatial/test_index.py"
 TRAVERSALS, PLOC = "tests/spatial/test_traversals.py", "tests/spatial/test_ploc.py"
 ADAPTIVE, HASHES = "tests/octree/test_adaptive.py", "tests/test_hashes.py::test_bits"
 CRITERIA, CAUSES = "tests/octree/test_criteria.py", "tests/octree/test_causes.py"
-PROOF = "tests/quality/test_prove.py"
+PROOF, WALLS = "tests/quality/test_prove.py", "tests/quality/test_walls.py"
 SIGN, CROSSING, REPAIR = "tests/sign/test_sign.py", "tests/sign/test_crossing.py", "tests/mesh/test_repair.py"
 READERS, GLTF, LINES = "tests/mesh/test_readers.py", "tests/mesh/test_gltf.py", "tests/mesh/test_axis_lines.py"
 SAMPLES, RESOLUTION = "tests/export/test_samples.py", "tests/extract/test_resolution.py"
@@ -804,6 +804,21 @@ MUTANTS = [
         "sum += a.boundary.multiplicity[k]",
         "sum += 0.0 * a.boundary.multiplicity[k]",
         (f"{PROOF}::test_no_error_exceeds_its_leafs_bound",),
+    ),
+    # ---- Wall thickness ----
+    Mutant(
+        "walls opposed by side faces",
+        f"{K}/verify/walls.h",
+        "#define SDF_WALL_OPPOSED -0.642",
+        "#define SDF_WALL_OPPOSED 0.1",
+        (f"{WALLS}::test_plates_have_their_thickness_up_to_sharp_edges",),
+    ),
+    Mutant(
+        "walls through the air",
+        f"{K}/verify/walls.h",
+        "if (ball.width < width && sees_contact(a.mesh, ball))",
+        "if (ball.width < width)",
+        (f"{WALLS}::test_other_parts_are_not_seen",),
     ),
 ]
 

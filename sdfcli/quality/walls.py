@@ -103,7 +103,8 @@ class Thickness:
     @property
     def opposed(self) -> float:
         """Share of the surface that has a thickness: some side opposes it."""
-        return 1.0 - self._share(np.isnan(self.samples.thickness))
+        missing = np.isnan(self.samples.thickness)
+        return 0.0 if missing.all() else 1.0 - self._share(missing)
 
     def share_below(self, limit: float) -> float:
         """Share of the surface with a thickness below a limit."""

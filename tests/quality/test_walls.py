@@ -115,6 +115,17 @@ def test_blunt_edges_are_no_walls(shape: shapes.Shape) -> None:
     assert found.thinnest is None or found.thinnest.thickness > 0.8
 
 
+def test_other_parts_are_not_seen() -> None:
+    """The upper side of a plate above a tetrahedron opposes the latter's base, but is not seen from there."""
+    height, foot = 4 / 3, np.pad(shapes.ring(3, 2**0.5 * 2 / 3), ((0, 0), (0, 1)))
+    corners = np.concatenate((foot, [[0, 0, height]]))
+    part = corners, np.array([[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]])
+    found = measured(turned(shapes.joined(part, shapes.box([-1, -1, 1.5], [1, 1, 1.7]))))
+    assert np.isnan(found.thickness[:4]).all()
+    assert found.thinnest
+    assert found.thinnest.thickness == pytest.approx(0.2, abs=1e-5)
+
+
 def test_grooves_thin_a_plate() -> None:
     """A plate with a groove of 90 degrees: the ball meets the groove's bottom from points beside it, too."""
     outline = [[0, 0], [4, 0], [4, 1], [2.6, 1], [2, 0.4], [1.4, 1], [0, 1]]
@@ -176,7 +187,7 @@ def test_degenerate_and_duplicate_faces() -> None:
     assert np.allclose(found.thickness[15:], expected.thickness[:3], atol=EXACT)
     assert np.isfinite(measured((vertices, more), at="vertices").thickness).all()
     dot = measured((np.array([[0.0, 0, 0], [1, 1, 1]]), np.array([[0, 1, 1]])))  # without any area
-    assert dot.thinnest is None
+    assert (dot.thinnest, dot.opposed) == (None, 0.0)
 
 
 def test_overlapping_parts_are_noted() -> None:
