@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import math
 import os
 import signal
 import sys
@@ -101,6 +102,27 @@ def gpu() -> CudaBackend:
     from sdfcli.backend.cuda import CudaBackend
 
     return CudaBackend()
+
+
+@pytest.fixture
+def fenced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fails if something was written beside an array that `np.empty` made, as a kernel's are."""
+    import numpy as np
+
+    empty, fence, rooms = np.empty, 256, list[Any]()
+
+    def between_fences(shape: Any, dtype: Any = float, **more: Any) -> Any:
+        if more or np.dtype(dtype).kind not in "biuf":
+            return empty(shape, dtype, **more)
+        size = math.prod(np.atleast_1d(shape).tolist()) * np.dtype(dtype).itemsize
+        rooms.append(np.full(size + 2 * fence, 0xA5, np.uint8))
+        return rooms[-1][fence : fence + size].view(dtype).reshape(shape)
+
+    monkeypatch.setattr(np, "empty", between_fences)
+    yield
+    monkeypatch.undo()
+    assert rooms
+    assert all((part == 0xA5).all() for room in rooms for part in (room[:fence], room[-fence:]))
 
 
 @pytest.fixture

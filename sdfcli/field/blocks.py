@@ -24,6 +24,9 @@ SUBTREE_LEAVES = 1 << 13
 CELLS_TOGETHER = 1 << 18
 """Minimum subtrees encoded together, unless they are the last: 0.2 KB each."""
 
+CHECKED_TOGETHER = 1 << 20
+"""Leaves checked together, in temporary arrays of 30 bytes each."""
+
 LEVELS: int = C.SPLIT_LEVELS
 """Levels with split cells."""
 COLUMNS = 2 + LEVELS
@@ -56,7 +59,9 @@ class Blocks:
         table = table.reshape(-1, COLUMNS)
         outer = values - int(table[:, 2:].sum(dtype=np.uint64))
         held = int(table[:, 1].sum(dtype=np.uint64))
-        if held != leaves or np.any(table[:, 1] % 7 != 1) or table[:, 0].max() > LEVELS:
+        # Splitting a cell adds seven. The kernels' arrays have the lengths that follow.
+        sevens = len(table) % 7 == 1 and not np.any(table[:, 1] % 7 != 1)
+        if held != leaves or not sevens or table[:, 0].max() > LEVELS:
             raise InputError("the blocks do not hold the leaves")
         if outer < 8:
             raise InputError("the blocks hold other values than there are")
@@ -90,6 +95,23 @@ class Blocks:
 def cell_size(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """Volumes (n,) uint64 of cells, in lattice cells."""
     return np.uint64(1) << (np.uint64(3) * (np.uint64(LATTICE_BITS) - level))
+
+
+def check_leaves(key: npt.NDArray[np.uint64], level: npt.NDArray[np.uint8]) -> None:
+    """Raises InputError unless leaves (n,) are octree cells that fill the domain, in Morton order."""
+    filled, whole = 0, 1 << 3 * LATTICE_BITS
+    if len(key) != len(level):
+        raise InputError("the leaves do not fill the domain")
+    for first in range(0, len(key), CHECKED_TOGETHER):
+        own, levels = key[first : first + CHECKED_TOGETHER], level[first : first + CHECKED_TOGETHER]
+        size = cell_size(levels)
+        wrong = (levels > LEVELS) | (own >= np.uint64(whole)) | (own & (size - np.uint64(1)) != 0)
+        wrong[1:] |= own[1:] - own[:-1] != size[:-1]
+        if int(own[0]) != filled or bool(wrong.any()):
+            raise InputError("the leaves do not fill the domain")
+        filled += int(size.sum())
+    if filled != whole:
+        raise InputError("the leaves do not fill the domain")
 
 
 class Cells(NamedTuple):
@@ -280,7 +302,8 @@ def encode(
     """A field's blocks, and its values (v,) in pieces: int32 numbers of steps, or distances' bits if `step` is None.
 
     leaf_corner: (n, 8) uint32: the leaves' corners among value (m,); None: value is (n, 8). Also returns whether the
-    values are exact: steps need not restore them. Raises InputError unless the leaves fill the domain.
+    values are exact: steps need not restore them. The leaves must be as `check_leaves` has them: the kernels write
+    where an octree's split cells are.
     """
     xp, ((_, level, leaves), _) = backend.xp, cut(backend, leaf_key, MOST_LEAVES)
     trees = Trees(backend, level, np.cumsum(leaves, dtype=np.uint32), leaf_level)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, any_backend
-from sdfcli.field.blocks import Blocks, encode, unsigned
+from sdfcli.field.blocks import Blocks, check_leaves, encode, unsigned
 from sdfcli.field.stored import chunk_sums
 from sdfcli.mesh.mesh import Domain
 
@@ -65,11 +65,13 @@ def content_sha256(
 
 
 def encode_field(field: Field) -> Encoded:
-    """Encodes a field on the host's device."""
+    """Encodes a field on the host's device. Raises InputError unless its leaves fill the domain."""
     backend = any_backend()
+    key, level = field.leaf_key, np.ascontiguousarray(field.leaf_level, np.uint8)
+    check_leaves(key, level)
     leaf_corner, value = field._leaf_values(backend)
-    key, level = backend.from_host(field.leaf_key), backend.from_host(np.ascontiguousarray(field.leaf_level, np.uint8))
-    arrays = {"leaf_key": key, "leaf_level": level, "leaf_corner": leaf_corner, "value": value}
+    arrays = {"leaf_key": backend.from_host(key), "leaf_level": backend.from_host(level)}
+    arrays |= {"leaf_corner": leaf_corner, "value": value}
     return encode_leaves(backend, arrays, field.step, field.parts)
 
 
@@ -77,7 +79,7 @@ def encode_leaves(backend: Backend, arrays: dict[str, Array], step: float | None
     """Encodes a field's leaves: in steps if it has any and they restore its distances exactly, else as distances.
 
     arrays: leaf_key (n,) uint64, leaf_level (n,) uint8; leaf_corner (n, 8) uint32 and value (m,) float32, or None and
-    value (n, 8); on the backend.
+    value (n, 8); on the backend. The leaves must fill the domain, in Morton order.
     """
     lists: dict[str, npt.NDArray[Any]] = {"leaf_level": backend.to_host(arrays["leaf_level"])}
     blocks, steps, exact = encode(backend, **arrays, step=step)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from sdfcli import __version__
 from sdfcli.backend import any_backend
 from sdfcli.errors import InputError, OutOfMemoryError, SdfError
-from sdfcli.field.blocks import Blocks, cell_size, signed
+from sdfcli.field.blocks import Blocks, cell_size, check_leaves, signed
 from sdfcli.field.chunks import packed
 from sdfcli.field.encoding import content_sha256
 from sdfcli.field.field import Field
@@ -420,7 +420,7 @@ def _read_arrays_1(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
     corner_key, distance = read_list(file, "corner_key", np.uint64), read_list(file, "distance", np.float32)
     if len(level) != len(key) or len(distance) != len(corner_key):
         raise InputError("datasets of one kind differ in length")
-    _check_leaves(key, level)
+    check_leaves(key, level)
     if np.any(corner_key[1:] <= corner_key[:-1]):
         raise InputError("corner_key is not sorted")
     backend = any_backend()
@@ -466,14 +466,5 @@ def _leaf_keys(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """Morton codes (n,), from the levels of leaves that fill the domain in Morton order."""
     key = np.zeros(len(level), np.uint64)
     np.cumsum(cell_size(level[:-1]), out=key[1:])
-    _check_leaves(key, level)
+    check_leaves(key, level)
     return key
-
-
-def _check_leaves(key: npt.NDArray[np.uint64], level: npt.NDArray[np.uint8]) -> None:
-    """Raises InputError unless the leaves are octree cells filling the domain, in Morton order."""
-    size = cell_size(level)
-    whole = np.uint64(1) << np.uint64(3 * LATTICE_BITS)
-    end = np.append(key[1:], whole)
-    if key[0] != 0 or np.any(key >= whole) or np.any(key % size) or np.any(end <= key) or np.any(end - key != size):
-        raise InputError("the leaves do not fill the domain")

@@ -232,14 +232,37 @@ def test_loaded_fields_are_encoded_as_built_ones(tmp_path: Path, kind: str, monk
         assert copied.save(tmp_path / "again.h5", force=True).read_bytes() == path.read_bytes()
 
 
-@pytest.mark.parametrize("change", ["level", "key", "fewer"])
-def test_leaves_that_do_not_fill_the_domain(change: str) -> None:
+BROKEN: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
+    "none": lambda key, level: (key[:0], level[:0]),
+    "a level less": lambda key, level: (key, level[:-1]),
+    "the last one is missing": lambda key, level: (key[:-1], level[:-1]),
+    "the first one is missing": lambda key, level: (key[1:], level[1:]),
+    "seven are missing": lambda key, level: (key[:-7], level[:-7]),
+    "twice": lambda key, level: (np.repeat(key, 8), np.repeat(level, 8)),
+    "another order": lambda key, level: (key[::-1].copy(), level[::-1].copy()),
+    "levels of others": lambda key, level: (key, level[::-1].copy()),
+    "level 17": lambda key, level: (key, np.full_like(level, 17)),
+    "level 255": lambda key, level: (key, np.full_like(level, 255)),
+    "a level more": lambda key, level: (key, level + (np.arange(len(level)) == len(level) // 2)),
+    "apart": lambda key, level: (key + np.uint64(8) * (key > 0), level),
+    "beyond": lambda key, level: (key + np.uint64(field_files.FULL) ** np.uint64(3), level),
+    "sixteen domains": lambda key, level: (np.arange(17, dtype=np.uint64) << np.uint64(60), np.zeros(17, np.uint8)),
+}
+
+
+@pytest.mark.parametrize("most", [1, 20, 1 << 21])
+@pytest.mark.parametrize("name", BROKEN)
+def test_leaves_that_do_not_fill_the_domain(
+    name: str, most: int, fenced: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels would write beyond their arrays."""
     field = random_field("distances", 1, 30, False)
-    level, key = field.leaf_level.copy(), field.leaf_key.copy()
-    if change == "level":
-        level[len(level) // 2] += 1
-    elif change == "key":
-        key[1:] += np.uint64(8)
-    last = -1 if change == "fewer" else len(level)
-    with pytest.raises(InputError, match=r"the leaves do not fill the domain|a leaf's corner is missing"):
-        encode_field(dataclasses.replace(field, leaf_level=level[:last], leaf_key=key[:last]))
+    key, level = BROKEN[name](field.leaf_key, field.leaf_level)
+    broken = dataclasses.replace(field, leaf_key=key, leaf_level=level.astype(np.uint8))
+    monkeypatch.setattr(blocks, "MOST_LEAVES", most)
+    for together in (1, 10, 1 << 20):
+        monkeypatch.setattr(blocks, "CHECKED_TOGETHER", together)
+        blocks.check_leaves(field.leaf_key, field.leaf_level)
+        with pytest.raises(InputError, match="the leaves do not fill the domain"):
+            encode_field(broken)
+    encode_field(field)

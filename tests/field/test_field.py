@@ -229,11 +229,11 @@ def test_the_hash_is_that_of_the_data() -> None:
         dataclasses.replace(field, domain=dataclasses.replace(field.domain, origin=np.array([0, 0, 1e-9]))),
     ]
     assert len({field.content_sha256, *(f.content_sha256 for f in different)}) == 10
-    for broken in (
-        dataclasses.replace(field, leaf_key=field.leaf_key + np.uint64(1)),
-        dataclasses.replace(field, corner_key=field.corner_key + np.uint64(1)),
+    for broken, words in (
+        (dataclasses.replace(field, leaf_key=field.leaf_key + np.uint64(1)), "the leaves do not fill the domain"),
+        (dataclasses.replace(field, corner_key=field.corner_key + np.uint64(1)), "corner"),
     ):
-        with pytest.raises(InputError, match="corner"):
+        with pytest.raises(InputError, match=words):
             _ = broken.content_sha256
 
 

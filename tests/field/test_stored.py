@@ -567,6 +567,13 @@ def leaves_moved(table: Any) -> Any:
     return table
 
 
+def seven_more(levels: list[int]) -> Callable[[Any], None]:
+    """Each leaf is a block; their count is a multiple of seven, which no octree has."""
+    assert len(levels) % 7 == 0
+    rows = edited("block", lambda _: np.pad(np.array([[level, 1] for level in levels]), ((0, 0), (0, 16))))
+    return both(rows, edited("leaf_level", lambda _: np.array(levels)))
+
+
 HOSTILE: dict[str, tuple[str, Callable[[Any], None]]] = {
     "a block's level": ("leaves do not fill", added((0, 0, 1))),
     "all blocks' levels": ("leaves do not fill", edited("block", lambda a: a + (np.arange(18) == 0))),
@@ -590,6 +597,8 @@ HOSTILE: dict[str, tuple[str, Callable[[Any], None]]] = {
     "blocks in another order": ("leaves|values", edited("block", lambda a: a[::-1])),
     "a block less": ("do not hold the leaves", edited("block", lambda a: a[1:])),
     "a block more": ("do not hold the leaves", edited("block", lambda a: np.vstack((a, a[-1:])))),
+    "seven blocks": ("do not hold the leaves", seven_more([1] * 7)),
+    "fourteen blocks": ("do not hold the leaves", seven_more([2] * 8 + [1] * 6)),
     "a single block": (
         "leaves|values",
         edited("block", lambda a: [[0, a[:, 1].sum(), *a[:, 2:].sum(axis=0)]]),
@@ -632,8 +641,10 @@ def read_all(path: Path) -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("at_once", [0, 1 << 20])
-def test_hostile_files(fuzz: Any, path: Path, name: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With kernels that check their arrays' lengths: none is left."""
+def test_hostile_files(
+    fuzz: Any, path: Path, name: str, at_once: int, monkeypatch: pytest.MonkeyPatch, fenced: None
+) -> None:
+    """With kernels that check their arrays' lengths, and write into them alone."""
     monkeypatch.setattr(store, "AT_ONCE", at_once)
     words, change = HOSTILE[name]
     with h5py.File(path, "r+") as file:
