@@ -160,6 +160,16 @@ class MeshDistance:
         nearest_points, faces = self._look_up(points, self._nearest)
         return nearest_points, faces
 
+    def _nearest_faces(self, points: Array) -> Array:
+        """The nearest faces (n,) uint32 to points (n, 3) on the query device."""
+        order = self._index.order
+
+        def nearest(queries: _Queries) -> tuple[Array]:
+            return (queries.sent_back(order.triangle_id[self._index.nearest(queries.at)[1]]),)
+
+        (faces,) = self._look_up(points, nearest, 4)
+        return faces
+
     def nearest_triangles(self, points: npt.ArrayLike, k: int, approximate: str | None = None) -> tuple[Floats, Ints]:
         """Finds the k nearest triangles to points (..., 3): unsigned distances, then faces; see `signed_distance`.
 

@@ -119,6 +119,11 @@ constexpr unsigned SDF_PROOF_OUTSIDE = 2;  // the centre of a part without faces
 constexpr unsigned SDF_PROOF_INSIDE = 4;   // or inside
 constexpr unsigned SDF_PROOF_HOLE = 8;     // given up: the sign may change without a face
 
+// ---- Hausdorff distance (verify/hausdorff.h) ----
+
+constexpr int SDF_PATCH_PARTS = 9;  // maximum parts of a triangle
+constexpr unsigned SDF_PATCH_RUN = 256;  // faces per index of the exact query
+
 // ---- Particles (flow/particles.h) ----
 
 constexpr int SDF_FLUID = 0;  // particle kind: moving

@@ -113,6 +113,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "uniform/jump_flood.h"
 #include "verify/drawn.h"
 #include "verify/exact.h"
+#include "verify/hausdorff.h"
 #include "verify/prove.h"
 #include "verify/thickness.h"
 #include "verify/walls.h"
