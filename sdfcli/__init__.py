@@ -24,7 +24,9 @@ except ImportError:  # source tree
         from sdfcli._version import __version__
 
 __all__ = [
+    "Comparison",
     "Contacts",
+    "Deviation",
     "DeviceArrays",
     "Estimate",
     "Field",
@@ -45,6 +47,8 @@ __all__ = [
     "build",
     "build_sequence",
     "check",
+    "compare",
+    "comparison_image",
     "contacts",
     "estimate",
     "first_contact",
@@ -74,11 +78,13 @@ if TYPE_CHECKING:
     from sdfcli.field.device_arrays import DeviceArrays, sampler_source
     from sdfcli.field.field import Field
     from sdfcli.field.store import load
+    from sdfcli.pictures.comparison import comparison_image
     from sdfcli.pictures.posed import PosedMesh
     from sdfcli.pictures.render import render
     from sdfcli.pictures.slice import slice_image
     from sdfcli.pipeline import build
     from sdfcli.quality.check import MeshCheck
+    from sdfcli.quality.comparison import Comparison, Deviation, compare
     from sdfcli.quality.estimate import Estimate, estimate
     from sdfcli.quality.verification import Verification, verify
     from sdfcli.quality.walls import Thickness, thickness
@@ -93,7 +99,9 @@ if TYPE_CHECKING:
     from sdfcli.sequence.file import load_sequence
 
 _HOME = {
+    "Comparison": "quality.comparison",
     "Contacts": "query.contacts",
+    "Deviation": "quality.comparison",
     "DeviceArrays": "field.device_arrays",
     "Estimate": "quality.estimate",
     "Field": "field.field",
@@ -113,6 +121,8 @@ _HOME = {
     "build": "pipeline",
     "build_sequence": "sequence.build",
     "check": "batch.check",
+    "compare": "quality.comparison",
+    "comparison_image": "pictures.comparison",
     "contacts": "query.contacts",
     "estimate": "quality.estimate",
     "first_contact": "query.first_contact",

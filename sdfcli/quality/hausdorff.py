@@ -184,8 +184,8 @@ class _Search:
     def limit(self) -> float:
         """Bounds above it are improved."""
         limit = max(self.lower * (1 + self.within), self.lower + self.floor)
-        if self.decide is not None and self.lower <= self.decide < limit - 4 * SLACK:
-            return self.decide - 4 * SLACK
+        if self.decide is not None and self.lower <= self.decide < limit + 4 * SLACK:
+            return max(self.decide - 4 * SLACK, self.lower + self.floor / 2)
         return limit
 
     def run(self) -> None:
@@ -288,9 +288,10 @@ class _Search:
 
         self.raise_lower(bounded.found, middle)
         chosen = self.open(bounded)
-        if len(chosen):
-            pair = xp.ascontiguousarray(near[:, :2])
-            self.pool.append(self.taken(Patches(corner, pair, root, bounded.bound), chosen))
+        chosen = chosen[np.argsort(-bounded.bound[chosen], kind="stable")]
+        patches = Patches(corner, xp.ascontiguousarray(near[:, :2]), root, bounded.bound)
+        for first in range(0, len(chosen), CHUNK):
+            self.pool.append(self.taken(patches, chosen[first : first + CHUNK]))
 
     def bounded(self, corner: Array, near: Array, above: Floats | None = None) -> Bounded:
         """Bounds triangles (n, 9) by nearby faces (n, k)."""

@@ -175,7 +175,7 @@ struct sdf_patch_split_args {
     const u32* near;       // [n, 2] the face nearest to the centroid first
     PatchTarget target;
     double limit;
-    double* part;    // [n, SDF_PATCH_PARTS, 9] out
+    double* part;    // [n, 9, 9] out: SDF_PATCH_PARTS each
     u32* count;      // [n] out: parts
     double* closed;  // [n] out: bound for what is in no part
 };
