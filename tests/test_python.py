@@ -25,6 +25,7 @@ from commands import run
 from conftest import ROOT
 from sdfcli.cli import build as build_command
 from sdfcli.cli import check as check_command
+from sdfcli.cli import compare as compare_command
 from sdfcli.cli import export as export_command
 from sdfcli.cli import samples as samples_command
 from sdfcli.cli import sequence as sequence_command
@@ -66,6 +67,12 @@ COMMANDS: list[tuple[Callable[..., Any], Callable[..., Any], set[str], set[str]]
         sdfcli.samples,
         (FILES | MANY | {"max_memory", "sigma"}) - {"verbose"},
         {"source", "sigma"},  # a text and numbers: test_samples.py
+    ),
+    (
+        compare_command.compare,
+        sdfcli.compare,
+        {"picture", "size", "view", "up", "force", "json", "quiet"},
+        {"progress"},
     ),
     (verify_command.verify, sdfcli.verify, {"named", "frame", "recursive", "json", "quiet"}, {"field", "progress"}),
     (

@@ -58,6 +58,7 @@ TRAVERSALS, PLOC = "tests/spatial/test_traversals.py", "tests/spatial/test_ploc.
 ADAPTIVE, HASHES = "tests/octree/test_adaptive.py", "tests/test_hashes.py::test_bits"
 CRITERIA, CAUSES = "tests/octree/test_criteria.py", "tests/octree/test_causes.py"
 PROOF, WALLS = "tests/quality/test_prove.py", "tests/quality/test_walls.py"
+FARTHEST = "tests/quality/test_hausdorff.py"
 SIGN, CROSSING, REPAIR = "tests/sign/test_sign.py", "tests/sign/test_crossing.py", "tests/mesh/test_repair.py"
 READERS, GLTF, LINES = "tests/mesh/test_readers.py", "tests/mesh/test_gltf.py", "tests/mesh/test_axis_lines.py"
 SAMPLES, RESOLUTION = "tests/export/test_samples.py", "tests/extract/test_resolution.py"
@@ -847,6 +848,34 @@ MUTANTS = [
         "if (ball.width < width && sees_contact(a.mesh, ball))",
         "if (ball.width < width)",
         (f"{WALLS}::test_other_parts_are_not_seen",),
+    ),
+    Mutant(
+        "a part bounded by two corners",
+        f"{K}/verify/hausdorff.h",
+        "for (int c = 0; c < 3; c++) largest = max_of",
+        "for (int c = 0; c < 2; c++) largest = max_of",
+        (f"{FARTHEST}::test_no_point_exceeds_its_parts_bound",),
+    ),
+    Mutant(
+        "a part bounded by half the way from its centroid",
+        f"{K}/verify/hausdorff.h",
+        "bound = min_of(bound, d + reach",
+        "bound = min_of(bound, d + 0.5 * reach",
+        (f"{FARTHEST}::test_no_point_exceeds_its_parts_bound",),
+    ),
+    Mutant(
+        "a part of a part lost",
+        f"{K}/verify/hausdorff.h",
+        "add_part(parts, half[0], half[1], half[2]);",
+        "",
+        (f"{FARTHEST}::test_parts_and_the_closed_piece_cover_the_whole",),
+    ),
+    Mutant(
+        "only one triangle outside a face",
+        f"{K}/verify/hausdorff.h",
+        "for (int c = 1; c + 1 < above.corners; c++)",
+        "for (int c = 1; c < 2 && c + 1 < above.corners; c++)",
+        (f"{FARTHEST}::test_parts_and_the_closed_piece_cover_the_whole",),
     ),
 ]
 

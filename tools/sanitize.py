@@ -178,6 +178,9 @@ def work() -> None:
         sdfcli.verify(coarse, mesh, samples=300, prove=True, device="cpu", threads=THREADS)
         walls = sdfcli.thickness(mesh, at="vertices", samples=300, device="cpu", threads=THREADS)
         walls.picture(width=32, height=24, device="cpu", threads=THREADS)
+        turned = (np.asarray(mesh.vertices)[:, [1, 2, 0]], mesh.faces)
+        sdfcli.compare(mesh, turned, samples=300, device="cpu", threads=THREADS)
+        sdfcli.comparison_image(mesh, turned, size=64, device="cpu", threads=THREADS)
         compare(mesh, 4, device="cpu", threads=THREADS, samples=300)
         sdfcli.isosurface(points.reshape(10, 15, 30), iso=points.mean(), device="cpu", threads=THREADS)
     thin_wall = trimesh.creation.box((1, 0.02, 0.002))  # needs finer leaves than the tolerance does

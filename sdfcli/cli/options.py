@@ -81,6 +81,17 @@ Faces = Annotated[
     str | None,
     typer.Option(metavar="MESH", help="Mesh with the faces for a .npy file's vertices.", show_default=False),
 ]
+View = Annotated[
+    str,
+    typer.Option(
+        **words("front", "back", "left", "right", "top", "bottom", "iso", others="AZIMUTH,ELEVATION"),
+        help="View direction, a name or angles in degrees; azimuth 0 is the front, 90 the right side.",
+    ),
+]
+Up = Annotated[
+    str,
+    typer.Option(**words("y", "z"), help="Up axis of the mesh; the front is +z (y up) or -y (z up)."),
+]
 Picture = Annotated[
     str | None,
     typer.Option(

@@ -121,6 +121,11 @@ BUILT_IN = _by_name(
             "Compare fields with exact distances at random points; exit code 6 above the tolerance.",
         ),
         Entry(
+            "compare",
+            "sdfcli.cli.compare:compare",
+            "Measure the Hausdorff distance of two meshes, proven; exit code 6 above --max-distance.",
+        ),
+        Entry(
             "bench",
             "sdfcli.apps.bench.commands.bench:bench",
             "Time every build stage, and compare the distance queries with each other and with the thesis.",

@@ -83,17 +83,8 @@ def render(
     size: Annotated[
         str, typer.Option(metavar="WxH", help="Picture size in pixels, at most 8192 per side; N for N x N.")
     ] = "800x600",
-    view: Annotated[
-        str,
-        typer.Option(
-            **options.words("front", "back", "left", "right", "top", "bottom", "iso", others="AZIMUTH,ELEVATION"),
-            help="View direction, a name or angles in degrees; azimuth 0 is the front, 90 the right side.",
-        ),
-    ] = "-30,20",
-    up: Annotated[
-        str,
-        typer.Option(**options.words("y", "z"), help="Up axis of the mesh; the front is +z (y up) or -y (z up)."),
-    ] = "y",
+    view: options.View = "-30,20",
+    up: options.Up = "y",
     iso: Annotated[
         str | None,
         typer.Option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 
 import numpy as np
@@ -21,29 +22,29 @@ from sdfcli.runtime.log import LOG
 from sdfcli.runtime.memory import memory_errors
 
 LEAST_WITHIN = 1e-6
-"""Minimum relative width of an interval."""
+"""Minimum relative interval width."""
 
 
 @dataclass(frozen=True)
 class Deviation(Directed):
     """Distances from one mesh's points to another mesh, in mesh units. The largest is proven to lie between two bounds;
-    the others come from random points, uniform by area.
+    mean, rms, `outside` and `inside` come from random points, uniform by area.
 
     Attributes:
         lower: distance at `point`, rounded down.
         upper: no point is farther.
         point: (3,), on the first mesh.
-        face: a face of the first mesh with that point.
-        nearest: (3,), the point nearest to it on the second mesh.
-        nearest_face: a face of the second mesh with that point.
-        parts: number of faces and parts of faces examined.
+        face: the first mesh's face with that point.
+        nearest: (3,), the second mesh's point nearest to it.
+        nearest_face: the second mesh's face with that point.
+        parts: faces and their parts examined.
         mean: mean distance.
-        mean_error: standard error of the mean.
-        rms: root mean square of the distances.
-        rms_error: standard error of `rms`.
+        mean_error: its standard error.
+        rms: root mean square distance.
+        rms_error: its standard error.
         outside: largest distance found outside the second mesh; None if that has no inside.
         inside: largest distance found inside it; None if it has none.
-        samples: number of random points.
+        samples: random point count.
     """
 
     mean: float
@@ -57,17 +58,17 @@ class Deviation(Directed):
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """The Hausdorff distance of two meshes, in mesh units, and the distances in either direction.
+    """Two meshes' Hausdorff distance, in mesh units, and the distances in either direction.
 
     Attributes:
         passed: whether the distance is proven to be at most `max_distance`; True without one.
         decided: whether the bounds decide that; False only where they differ by less than float32 resolves.
-        lower: lower bound of the Hausdorff distance, attained at a point of one mesh.
-        upper: its upper bound.
+        lower: lower bound on the Hausdorff distance, attained at a point.
+        upper: upper bound on it.
         max_distance: largest distance allowed; None: any.
         a_to_b: distances from the first mesh's points to the second mesh.
         b_to_a: distances from the second mesh's points to the first mesh.
-        diagonal: diagonal of the bounding box around both meshes.
+        diagonal: bounding box diagonal around both meshes.
         notes: parts of the meshes' files that were skipped or reinterpreted.
     """
 
@@ -102,7 +103,7 @@ def compare(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Measures the Hausdorff distance of two meshes: the largest distance of a point of either to the other.
+    """Measures two meshes' Hausdorff distance: the largest distance from a point on either to the other.
 
     The distance is proven to lie between two bounds. The lower one is attained at a known point. The upper one comes
     from branch and bound over parts of faces, in float64, and holds for all points. Faces count as they are given, also
@@ -112,9 +113,9 @@ def compare(
         a: a mesh: a path, a `trimesh.Trimesh`, or vertices (v, 3) and faces (f, 3).
         b: another mesh.
         max_distance: largest distance allowed, in mesh units. The bounds are refined until they decide.
-        within: relative width of the bounds, 1e-6 to 1; at least 1e-6 of the diagonal around both meshes.
-        samples: number of random points per mesh for mean, rms, `outside` and `inside`, 2 or more.
-        seed: random seed of the points.
+        within: relative difference of the bounds, 1e-6 to 1; never below 1e-6 diagonals around both meshes.
+        samples: random points per mesh for mean, rms, `outside` and `inside`, 2 or more.
+        seed: random seed for the points.
         sign: `auto`, `pseudonormal`, `winding` or `none`, as for `sdfcli.build`, for `outside` and `inside`.
         units: unit to which both files' coordinates are converted, as for `sdfcli.build`.
         scale: factor for the second mesh's coordinates.
@@ -146,9 +147,9 @@ def compare(
     here, there = (Located(each, frame) for each in distances)
     ways = []
     for source, target, name in ((here, there, "first to second"), (there, here, "second to first")):
-        bounds = directed(source, target, within, max_distance, lambda what, name=name: report(f"{name}: {what}"))
+        bounds = directed(source, target, within, max_distance, partial(_report, report, name))
         report(f"{name}: {samples:,} random points")
-        ways.append(_deviation(bounds, source.mesh, target.distance, int(samples), int(seed)))
+        ways.append(_deviation(bounds, source.mesh, target, int(samples), int(seed)))
     lower, upper = max(each.lower for each in ways), max(each.upper for each in ways)
     return Comparison(
         passed=max_distance is None or upper <= max_distance,
@@ -161,6 +162,10 @@ def compare(
         diagonal=frame.diagonal * frame.scale,
         notes=[*first.notes, *second.notes],
     )
+
+
+def _report(progress: Progress, name: str, what: str) -> None:
+    progress(f"{name}: {what}")
 
 
 def check_same_units(first: Mesh, second: Mesh, name: str, other: str) -> None:
@@ -176,19 +181,22 @@ def _name(source: MeshSource, default: str) -> str:
 
 
 def stratified(count: int, seed: int) -> Places:
-    """Random locations on a surface, one in each of `count` shares of equal area."""
+    """Random locations on a surface, one in each of `count` equal shares of the area."""
     rng = np.random.default_rng(seed)
     return Places.of((np.arange(count) + rng.random(count)) / count, rng.dirichlet([1.0, 1.0, 1.0], count))
 
 
-def _deviation(bounds: Directed, source: Mesh, target: MeshDistance, samples: int, seed: int) -> Deviation:
+def _deviation(bounds: Directed, source: Mesh, target: Located, samples: int, seed: int) -> Deviation:
     """A direction's bounds, with sampled distances."""
-    target._told = True  # results tell missing signs
     points = surface_samples(source, stratified(samples, seed))[0]
-    signed = target.signed_distance(np.concatenate((points, [bounds.point])))
-    distance, outside, inside = np.abs(signed[:-1]), None, None
-    if target.signed:
-        outside, inside = (float(max(0.0, (way * signed).max())) for way in (1.0, -1.0))
+    distance = np.minimum(target.measured(points), bounds.upper)  # random points may leave a face by rounding
+    outside, inside = None, None
+    signs = target.distance
+    signs._told = True  # results tell missing signs
+    if signs._signer.method != "none":  # `signed` would count crossing faces
+        found, every = np.append(distance, bounds.lower), np.concatenate((points, [bounds.point]))
+        within = signs.signed_distance(every) < 0
+        outside, inside = (float(found[chosen].max(initial=0.0)) for chosen in (~within, within))
     mean, mean_error = _mean(distance)
     square, square_error = _mean(distance**2)
     rms = math.sqrt(square)
@@ -205,8 +213,11 @@ def _deviation(bounds: Directed, source: Mesh, target: MeshDistance, samples: in
 
 
 def _mean(values: Floats) -> tuple[float, float]:
-    """Mean of values (n,), and its standard error without regard to the strata, so not too small. Sums are exact: their
-    bits do not depend on the machine."""
-    count = len(values)
-    mean = math.fsum(values) / count
-    return mean, math.sqrt(math.fsum((values - mean) ** 2) / (count - 1) / count)
+    """Mean over values (n,), and its standard error, as if they were independent: not too small for strata."""
+    mean = _sum(values) / len(values)
+    return mean, math.sqrt(_sum((values - mean) ** 2) / (len(values) - 1) / len(values))
+
+
+def _sum(values: Floats) -> float:
+    """Sum over values (n,), in order: NumPy's summation order depends on the machine."""
+    return float(np.cumsum(values)[-1])

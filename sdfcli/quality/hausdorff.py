@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,22 +17,22 @@ from sdfcli.octree.grown import Progress
 from sdfcli.query.mesh_distance import MeshDistance
 
 FLOOR = 1e-6
-"""Minimum width of an interval, relative to the diagonal around both meshes: nearest faces come from float32 queries,
-with errors of a few times 1e-7."""
+"""Minimum interval width, relative to the diagonal around both meshes: nearest faces come from float32 queries, with
+errors up to a few times 1e-7."""
 
 SMALLEST = 1e-7
-"""Parts with shorter edges than this, in the same unit, are not divided."""
+"""Parts with shorter edges than this, in frame units, are not divided."""
 
 SLACK = 2e-10
-"""Allowance for the rounding of a distance, in the same unit: up to 5e-11 for slivers (see ExactReference)."""
+"""Allowance for a distance's rounding error, in frame units: up to 5e-11 for slivers (see ExactReference)."""
 
 EXACT_FROM = 0.1
-"""A farther point is measured exactly at once if it raises the lower bound by this share of the interval; others at the
-end."""
+"""A farther point is measured exactly at once if it raises the lower bound by this share of the interval's width;
+otherwise at the end."""
 
 FAR_OUT = 1024.0
-"""Coordinates above this many diagonals are moved to the origin, which rounds them; others are only scaled by a power
-of two, which is exact."""
+"""Maximum coordinate, in diagonals, up to which a frame only scales coordinates, by a power of two, which is exact;
+above, it also moves them to the origin."""
 
 CHUNK = 1 << 16
 """Parts divided per round."""
@@ -39,7 +41,10 @@ POINTS = 1 << 20
 """Vertices and faces per launch."""
 
 MOST_OPEN = 1 << 22
-"""Maximum parts in memory, some 110 bytes each; above it, the latest are divided first."""
+"""Maximum part count in memory, some 110 bytes each; above it, the latest parts are divided first."""
+
+Place = Callable[[int], tuple[Floats, int]]
+"""Gives a point's position (3,) and face, by its index among several."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +55,10 @@ class Directed:
         lower: distance at `point`, rounded down.
         upper: no point is farther.
         point: (3,), on the first mesh.
-        face: a face of the first mesh with that point.
-        nearest: (3,), the point nearest to it on the second mesh.
-        nearest_face: a face of the second mesh with that point.
-        parts: number of faces and parts of faces examined.
+        face: the first mesh's face with that point.
+        nearest: (3,), the second mesh's point nearest to it.
+        nearest_face: the second mesh's face with that point.
+        parts: faces and their parts examined.
     """
 
     lower: float
@@ -66,8 +71,8 @@ class Directed:
 
 
 class Frame(NamedTuple):
-    """Coordinates of the comparison: (position - centre) / scale. `scale` is a power of two, at least the diagonal
-    around both meshes; `diagonal` is that diagonal, in these coordinates."""
+    """A comparison's coordinates: (position - centre) / scale. `scale` is a power of two, at least the diagonal around
+    both meshes; `diagonal` is that diagonal, in these coordinates."""
 
     centre: Floats
     scale: float
@@ -75,7 +80,7 @@ class Frame(NamedTuple):
 
     @classmethod
     def around(cls, *meshes: Mesh) -> Frame:
-        """The frame of some meshes."""
+        """The frame for some meshes."""
         low = np.min([mesh.bounds[0] for mesh in meshes], axis=0)
         high = np.max([mesh.bounds[1] for mesh in meshes], axis=0)
         diagonal = math.hypot(*(high - low).tolist())
@@ -87,10 +92,6 @@ class Frame(NamedTuple):
     def exact(self) -> bool:
         """Whether coordinates are not rounded."""
         return not self.centre.any()
-
-    def positions(self, points: Array) -> Array:
-        """Points (n, 3) in mesh units."""
-        return points * self.scale if self.exact else points * self.scale + np.asarray(self.centre)
 
 
 class Located:
@@ -121,14 +122,20 @@ class Located:
     def distances(self, points: Array, near: Array) -> Array:
         """Distances (n,) from points (n, 3) to a face (n,) each."""
         distance = self.backend.xp.empty(len(points))
-        self.backend.run(
-            "sdf_patch_near", len(points), points=points, near=near, target=self.target, distance=distance
-        )
+        self.backend.run("sdf_patch_near", len(points), points=points, near=near, target=self.target, distance=distance)
         return distance
 
+    def measured(self, points: Floats) -> Floats:
+        """Distances (n,) from points (n, 3), both in mesh units on the host, to the faces that float32 queries find."""
+        found = np.empty(len(points))
+        for first in range(0, len(points), POINTS):
+            part = slice(first, first + POINTS)
+            there = self.backend.from_host((points[part] - self.frame.centre) / self.frame.scale)
+            found[part] = self.backend.to_host(self.distances(there, self.nearest(there)))
+        return found * self.frame.scale
+
     def exact(self, point: Floats, known: float) -> tuple[float, int]:
-        """Distance from a point (3,) to the mesh, and the nearest face, tested against all faces. known: distance to
-        some face."""
+        """Distance from a point (3,) to the mesh, and the nearest face, among all faces. known: distance to a face."""
         runs = -(-len(self.face) // C.PATCH_RUN)
         squared, near = self.backend.xp.empty(runs), self.backend.xp.empty(runs, np.uint32)
         above = (known * (1 + 1e-9)) ** 2 + 1e-300
@@ -142,7 +149,7 @@ class Located:
 
 
 class Patches(NamedTuple):
-    """Parts of faces whose bound is too large.
+    """Triangles, parts of faces, whose bound is too large.
 
     corner  (k, 9) float64, on the device.
     near    (k, 2) uint32, on the device: nearby faces, the one nearest to the centroid first.
@@ -165,8 +172,8 @@ class Bounded(NamedTuple):
 
 
 class _Search:
-    """Branch and bound over the faces of `source`. within: relative width of the interval; decide: a distance, in mesh
-    units, on either side of which the interval shall be."""
+    """Branch and bound over the faces of `source`. within: relative interval width; decide: a distance, in mesh units,
+    that the interval shall exclude."""
 
     def __init__(
         self, source: Located, target: Located, within: float, decide: float | None, progress: Progress
@@ -197,7 +204,7 @@ class _Search:
             part = slice(first, first + POINTS)
             near[part] = self.target.nearest(vertex[part])
             found = backend.to_host(self.target.distances(vertex[part], near[part]))
-            self.raise_lower(found, lambda k, first=first: self._vertex(first + k))
+            self.raise_lower(found, partial(self._vertex, first))
         roots = []
         for first in range(0, len(face), POINTS):
             part = face[first : first + POINTS]
@@ -210,8 +217,9 @@ class _Search:
         self.descend(numbers[order], bounds[order], near)
         self.finish()
 
-    def _vertex(self, number: int) -> tuple[Floats, int]:
-        """Position and a face of a vertex."""
+    def _vertex(self, first: int, k: int) -> tuple[Floats, int]:
+        """Vertex first + k: its position, and a face with it."""
+        number = first + k
         position = self.backend.to_host(self.source.vertex[number])
         return position, int(np.flatnonzero((self.source.mesh.faces == number).any(axis=1))[0])
 
@@ -247,7 +255,7 @@ class _Search:
             )
 
     def joined(self, chosen: list[Patches]) -> Patches:
-        """Parts of several lists, without those within the limit by now."""
+        """Several lists as one, without parts that are within the limit by now."""
         xp, limit, kept = self.backend.xp, self.limit, []
         for each in chosen:
             above = each.bound > limit
@@ -314,7 +322,7 @@ class _Search:
         return Bounded(*map(backend.to_host, (found, bound, size)))
 
     def open(self, bounded: Bounded) -> Ints:
-        """Indices of the triangles to be divided; the others are closed."""
+        """Indices of triangles to divide; the others are closed."""
         above = (bounded.bound > self.limit) & (bounded.size > SMALLEST)
         self.close(bounded.bound[~above].max(initial=0.0))
         return np.flatnonzero(above)
@@ -348,17 +356,16 @@ class _Search:
         self.examine(corner, [before], patches.root[parent], patches.bound[parent])
 
     def close(self, bound: float) -> None:
-        """Records the bound of parts that are not divided."""
+        """Records a bound for parts that are not divided."""
         self.upper = max(self.upper, float(bound))
 
-    def raise_lower(self, found: Floats, place: object) -> None:
-        """Takes the largest of distances (n,) to given faces as the lower bound, if larger. place: gives the position
-        and the face of one of these points."""
+    def raise_lower(self, found: Floats, place: Place) -> None:
+        """Raises the lower bound to the largest of distances (n,) to given faces, if larger."""
         k = int(np.argmax(found)) if len(found) else -1
         known = float(found[k]) if len(found) else -1.0
         if known <= max(self.lower, self.later[0] if self.later else -1.0):
             return
-        point, face = place(k)  # type: ignore[operator]
+        point, face = place(k)
         self.later = (known, point, face)
         if self.lower < 0 or known - self.lower > EXACT_FROM * (self.limit - self.lower):
             self.measure()
@@ -381,12 +388,10 @@ class _Search:
         self.upper = 0.0 if zero else max(self.upper, self.lower) + 2 * SLACK
 
 
-def directed(
-    source: Located, target: Located, within: float, decide: float | None, progress: Progress
-) -> Directed:
-    """The largest distance from a mesh's points to another mesh, as an interval of relative width `within`, or of
-    FLOOR times the diagonal around both meshes if wider. decide: a distance, in mesh units; the interval is made
-    narrower until it is on one side of it, down to the resolution of float32."""
+def directed(source: Located, target: Located, within: float, decide: float | None, progress: Progress) -> Directed:
+    """The largest distance from a mesh's points to another mesh, as an interval with the relative width `within`, or
+    FLOOR times the diagonal around both meshes if wider. decide: a distance, in mesh units; the interval is narrowed
+    until it excludes this distance, down to float32 resolution."""
     search = _Search(source, target, within, decide, progress)
     search.run()
     frame = search.frame
@@ -404,7 +409,7 @@ def directed(
 
 
 def nearest_on(mesh: Mesh, face: int, point: Floats) -> Floats:
-    """The point (3,) of a face that is nearest to a point (3,)."""
+    """The point (3,) on a face nearest to a point (3,)."""
     a, b, c = mesh.vertices[mesh.faces[face]]
     found = []
     for start, end in ((a, b), (b, c), (c, a)):

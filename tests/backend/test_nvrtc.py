@@ -76,6 +76,7 @@ def test_an_edit_recompiles_the_kernels_of_headers_that_include_it(monkeypatch: 
     packets = {"sdf_distance_packet", "sdf_distance_sample", "sdf_distance_single"}
     assert changed_by("distance/packet.h") == packets | {"sdf_octree_grow"}
     proofs = {"sdf_proof_cells", "sdf_proof_settle", "sdf_proof_split"}
+    proofs |= {"sdf_patch_near", "sdf_patch_bound", "sdf_patch_split", "sdf_patch_exact"}
     assert changed_by("verify/exact.h") == {"sdf_exact_distance", "sdf_exact_winding"} | proofs
     octree = changed_by("octree/levels.h")
     assert {"sdf_octree_screen", "sdf_octree_balance", "sdf_octree_corners"} <= octree

@@ -66,6 +66,7 @@ EXAMPLES = {
     "flow": f"flow water.h5 {FLOW} --inside --spacing 0.1 --pictures new --surface new_%d.ply -o new.vtkhdf",
     "flow --case": "flow --case dam-break --time 0.0005 --frames 1 --pictures new --surface new_%d.ply -o new.vtkhdf",
     "verify": "verify field.h5 --mesh TORUS --samples 30 --prove",
+    "compare": "compare TORUS TORUS --samples 30 --max-distance 1 --picture new.png --size 64",
     "bench": "bench TORUS --repeat 1 --depth 2 --device cpu",
     "bench --uniform": "bench TORUS --repeat 1 --depth 2 --device cpu --uniform",
     "bench --coherence": "bench TORUS --repeat 1 --depth 2 --device cpu --coherence",

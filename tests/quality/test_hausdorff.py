@@ -180,13 +180,100 @@ def test_bounds_decide(share: float) -> None:
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small chunks, and a small pool of parts: other bounds, as valid."""
-    a, b = shapes.icosphere(1), shapes.icosphere(4)
+    a, b = shapes.icosphere(1), shapes.icosphere(3)
     monkeypatch.setattr(hausdorff, "CHUNK", 256)
     monkeypatch.setattr(hausdorff, "POINTS", 256)
     monkeypatch.setattr(hausdorff, "MOST_OPEN", 600)
     found = compare(a, b, sign="none", **FEW)
     check(found.a_to_b, a, b, 0.01, found.diagonal)
     check(found.b_to_a, b, a, 0.01, found.diagonal)
+
+
+def triangles_near(rng: np.random.Generator, corners: Floats, n: int) -> Floats:
+    """Triangles (n, 3, 3) of all sizes around a mesh's corners (k, 3, 3), some of them segments."""
+    size = 10.0 ** rng.uniform(-2.5, 0.5, (n, 1, 1))
+    made = corners[rng.integers(len(corners), size=n), 0][:, None] + size * rng.normal(size=(n, 3, 3))
+    made[::7, 2] = made[::7, 1]
+    return np.asarray(made)
+
+
+def inside(rng: np.random.Generator, triangles: Floats, n: int) -> Floats:
+    """Random points (t, n, 3) of triangles (t, 3, 3)."""
+    weight = rng.dirichlet([0.5, 0.5, 0.5], (len(triangles), n))
+    return np.asarray(weight @ triangles)
+
+
+@pytest.mark.parametrize("limit", [0.0, 0.05, 10.0])
+@pytest.mark.parametrize("name", ["star", "soup", "one"])
+def test_no_point_exceeds_its_parts_bound(cpu: Backend, name: str, limit: float) -> None:
+    """By faces near the centroid or the corners, or any others."""
+    rng = np.random.default_rng(0)
+    shape = shapes.ANY[name](rng)
+    target = Located(sdfcli.MeshDistance(shape, sign="none", device="cpu"), Frame(np.zeros(3), 1.0, 1.0))
+    corners = target.mesh.vertices[target.mesh.faces]
+    n, count = 140, len(target.face)
+    made = triangles_near(rng, corners, n)
+    farthest = np.array([oracle.distances(each, corners).min(axis=1).max() for each in inside(rng, made, 40)])
+    at_corners = target.nearest(made.reshape(-1, 3)).reshape(n, 3)
+    at_centre = target.nearest(made.mean(axis=1))
+    others = rng.integers(count, size=(n, 2)).astype(np.uint32)
+    for near, found in ((at_corners, None), (np.column_stack((at_centre, others)), np.empty(n)), (others, np.empty(n))):
+        bound, size = np.empty(n), np.empty(n)
+        given = {"corner": made.reshape(-1, 9), "near": np.ascontiguousarray(near), "above": None, "limit": limit}
+        out = {"found": found, "bound": bound, "size": size, "target": target.target}
+        cpu.run("sdf_patch_bound", n, candidates=near.shape[1], **given, **out)
+        assert (farthest <= bound).all()
+        np.testing.assert_allclose(size, np.linalg.norm(made - np.roll(made, 1, axis=1), axis=2).max(axis=1))
+        if found is not None and near.shape[1] == 3:
+            true = [oracle.distances(each[None], corners).min() for each in made.mean(axis=1)]
+            np.testing.assert_allclose(found, true, atol=1e-6)
+
+
+def test_parts_and_the_closed_piece_cover_the_whole(cpu: Backend) -> None:
+    rng = np.random.default_rng(0)
+    face = np.array([[0.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.2, 0.7, 0.1]])
+    target = Located(sdfcli.MeshDistance((face, [[0, 1, 2]]), sign="none", device="cpu"), Frame(np.zeros(3), 1.0, 1.0))
+    made = face.mean(axis=0) + rng.uniform(-1, 1, (400, 3, 2)) @ (face[1:] - face[0]) + [0, 0, 0.01]
+    n = len(made)
+    part, count, closed = np.empty((n, 9, 9)), np.empty(n, np.uint32), np.empty(n)
+    given = {"corner": made.reshape(-1, 9), "near": np.zeros((n, 2), np.uint32), "target": target.target, "limit": 0.1}
+    cpu.run("sdf_patch_split", n, part=part, count=count, closed=closed, **given)
+    assert len(np.unique(count)) > 4
+    for points, parts, k, bound in zip(inside(rng, made, 60), part.reshape(n, 9, 3, 3), count, closed, strict=True):
+        away = oracle.distances(points, parts[:k]).min(axis=1) if k else np.ones(len(points))
+        assert ((away < 1e-12) | (oracle.distances(points, face[None])[:, 0] <= bound)).all()
+
+
+def test_every_division_makes_progress(cpu: Backend) -> None:
+    """No part is as large as the whole, even for segments along a face's edge, on either side of it by rounding."""
+    rng = np.random.default_rng(0)
+    face = np.array([[0.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.2, 0.7, 0.1]])
+    target = Located(sdfcli.MeshDistance((face, [[0, 1, 2]]), sign="none", device="cpu"), Frame(np.zeros(3), 1.0, 1.0))
+    share = rng.uniform(-0.3, 1.3, (400, 2))
+    ends = face[0] + share[:, :, None] * (face[1] - face[0])
+    ends = np.concatenate((ends, ends[:, 1:] + 1e-16 * rng.normal(size=(400, 1, 3))), axis=1)
+    around = face.mean(axis=0) + rng.uniform(-1, 1, (400, 3, 2)) @ (face[1:] - face[0])
+    corner = np.concatenate((ends, around + 0.01 * rng.normal(size=around.shape))).reshape(-1, 9)
+    n = len(corner)
+    part, count, closed = np.empty((n, 9, 9)), np.empty(n, np.uint32), np.empty(n)
+    given = {"corner": corner, "near": np.zeros((n, 2), np.uint32), "target": target.target, "limit": 0.1}
+    cpu.run("sdf_patch_split", n, part=part, count=count, closed=closed, **given)
+    assert (count <= 9).all()
+    assert (closed <= 0.1).all()
+    assert len(np.unique(count)) > 3  # both kinds
+    for whole, parts, made in zip(corner.reshape(n, 3, 3), part.reshape(n, 9, 3, 3), count, strict=True):
+        span = np.ptp(whole, axis=0).max()
+        lost = [np.abs(np.sort(each, axis=0) - np.sort(whole, axis=0)).max() for each in parts[:made]]
+        assert min(lost, default=1.0) > 1e-10 * span
+
+
+def test_slivers_in_other_faces() -> None:
+    """As in scans: rows of thin triangles, each split into four."""
+    rng = np.random.default_rng(0)
+    vertices, faces = shapes.torus(40, 12)
+    thin = (vertices * [1.0, 1.0, 1e-3] + 1e-6 * rng.normal(size=vertices.shape), faces)
+    found = compare(thin, shapes.refined(thin), sign="none", **FEW)
+    assert found.upper <= 2 * FLOOR * found.diagonal
 
 
 def test_unused_vertices_do_not_count() -> None:
@@ -245,7 +332,9 @@ def bounds_on(backend: Backend, a: Shape, b: Shape) -> list[Directed]:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", ["zoo to a star", "a star to huge", "a coarse sphere", "coplanar faces", "turned cubes"])
+@pytest.mark.parametrize(
+    "name", ["zoo to a star", "a star to huge", "a coarse sphere", "coplanar faces", "turned cubes"]
+)
 def test_a_gpu_gives_the_same_bits(cpu: Backend, gpu: Backend, name: str) -> None:
     a, b = map(shape_of, PAIRS[name])
     assert bounds_on(cpu, a, b) == bounds_on(gpu, a, b)

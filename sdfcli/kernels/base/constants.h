@@ -121,7 +121,7 @@ constexpr unsigned SDF_PROOF_HOLE = 8;     // given up: the sign may change with
 
 // ---- Hausdorff distance (verify/hausdorff.h) ----
 
-constexpr int SDF_PATCH_PARTS = 9;  // maximum parts of a triangle
+constexpr int SDF_PATCH_PARTS = 9;       // maximum parts of a triangle
 constexpr unsigned SDF_PATCH_RUN = 256;  // faces per index of the exact query
 
 // ---- Particles (flow/particles.h) ----

@@ -97,6 +97,7 @@ SDF_KERNEL(sdf_patch_bound, PLAIN, i) {
 // ---- Parts of a triangle ----
 
 #define SDF_PATCH_CORNERS 6
+#define SDF_PATCH_MARGIN 1e-9  // minimum way from a centroid to a prism's sides, in the face's longest edge
 
 struct Polygon {
     int corners;
@@ -157,7 +158,8 @@ FN bool cut_by_face(const PatchTarget& target, const D3* corner, D3 middle, cons
     Polygon inside = {3, {corner[0], corner[1], corner[2]}}, below, above;
     for (int k = 0; k < 3; k++) {
         D3 out = cross(f[(k + 1) % 3] - f[k], normal);
-        if (!(dot(out, middle - f[k]) < 0.0)) return false;
+        // Clearly inside: otherwise rounding may leave a part as large as the triangle, again and again.
+        if (!(dot(out, middle - f[k]) < -SDF_PATCH_MARGIN * sqrt(dot(out, out) * longest_sq))) return false;
         if (!cut_polygon(inside, out, f[k], below, above)) return false;
         if (below.corners < 3) return false;
         for (int c = 1; c + 1 < above.corners; c++) add_part(parts, above.at[0], above.at[c], above.at[c + 1]);
