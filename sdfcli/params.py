@@ -48,6 +48,8 @@ THIN = 0.75
 """Thickness, in tolerances, down to which sheets keep both sides by default."""
 MOST_SAMPLES = 1 << 31
 """Maximum sample count per mesh."""
+PROVE_LEAVES = 0.05
+"""Maximum share of leaves added by `prove`."""
 MOST_SIGMA = 1e6
 """Maximum standard deviation of samples, in enclosing sphere radii."""
 
@@ -211,7 +213,8 @@ class BuildParams:
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """Build options that do not affect the octree and its distances; see `sdfcli.build`."""
+    """Build options besides the parameters; see `sdfcli.build`. Only `prove` affects the octree: leaves whose error is
+    not proven are split."""
 
     device: str = "auto"
     threads: int | None = None
@@ -219,10 +222,13 @@ class BuildOptions:
     keep_nearest: bool = False
     why: bool = False
     hashed: bool = False
+    prove: bool = False
+    prove_leaves: float = PROVE_LEAVES
 
     def __post_init__(self) -> None:
         check_flag("nearest", self.keep_nearest)
         check_flag("why", self.why)
+        check_flag("prove", self.prove)
 
 
 @dataclass(frozen=True)
@@ -316,6 +322,17 @@ def check_why(octree: str) -> None:
     """Raises UsageError for an octree whose cells are not split for causes of their own."""
     if octree != "adaptive":
         raise UsageError(f"--why: not with --octree {octree}, which splits cells for their triangles alone")
+
+
+def parse_share(share: str | float | None) -> float:
+    """A share from 0 to 10, also from text: `5%`; None: PROVE_LEAVES. Raises UsageError for anything else."""
+    if share is None:
+        return PROVE_LEAVES
+    number = share.removesuffix("%") if isinstance(share, str) else share
+    found = _number(number) / (100 if number != share else 1)
+    if not 0 <= found <= 10:
+        raise UsageError(f"--prove-leaves {share}: use a share from 0% to 1000%, as 5%")
+    return found
 
 
 def parse_sigma(sigma: str | float | Sequence[float]) -> tuple[float, ...]:

@@ -14,12 +14,14 @@ from sdfcli.backend.select import device_names
 from sdfcli.backend.timing import Stages
 from sdfcli.field.field import Field
 from sdfcli.field.from_octree import field_of
+from sdfcli.field.proven import encode
 from sdfcli.field.store import as_field
 from sdfcli.mesh.load import Loading, MeshSource
 from sdfcli.mesh.mesh import OF_DEVICE, Mesh
 from sdfcli.octree import OCTREES
-from sdfcli.octree.grown import Grown, Limits, Progress
-from sdfcli.params import BuildKeywords, BuildOptions, BuildParams, check_why, parse_size
+from sdfcli.octree.grown import Busy, Grown, Limits, Progress
+from sdfcli.params import BuildKeywords, BuildOptions, BuildParams, check_why, parse_share, parse_size
+from sdfcli.quality.certify import Certifier
 from sdfcli.quality.estimate import memory_limit
 from sdfcli.quality.measure import Facts, Samples, ask, describe, draw_samples, measure
 from sdfcli.query.helper import DeviceHelper
@@ -45,6 +47,8 @@ def build(
     nearest: bool = False,
     previous: Field | str | PathLike[str] | None = None,
     why: bool = False,
+    prove: bool = False,
+    prove_leaves: float | str | None = None,
     device: str = "auto",
     threads: int | None = None,
     max_memory: int | str | None = None,
@@ -61,6 +65,9 @@ def build(
             are equal, its nearest triangles are the queries' first candidates. Does not affect the field. Implies
             `nearest`.
         why: store the cause of each leaf's parent's split, `Field.leaf_cause`; adaptive octrees only.
+        prove: bound the error everywhere in the domain, as `sdfcli.verify` does, and split the leaves whose error is
+            not proven to be within the tolerance: `Field.bound`, and `proven_error` in `Field.info`.
+        prove_leaves: maximum share of more leaves for that, 0 to 10, or as text, `5%`; default: 0.05.
         device: `auto`, `cpu`, `cuda`, `cuda:N`, or `cuda:0,1`: the first device builds, the others compute a share of
             its queries. Does not affect the field.
         threads: number of CPU threads; default: all CPUs available to the process.
@@ -78,7 +85,15 @@ def build(
     """
     if previous is not None:
         previous = as_field(previous)
-    options = BuildOptions(device, threads, parse_size(max_memory), nearest or previous is not None, why)
+    options = BuildOptions(
+        device,
+        threads,
+        parse_size(max_memory),
+        nearest or previous is not None,
+        why,
+        prove=prove,
+        prove_leaves=parse_share(prove_leaves),
+    )
     return build_field(source, BuildParams.of(**parameters), options, progress or LOG.debug, previous)
 
 
@@ -106,7 +121,7 @@ def build_field(
         backend.prepare(octree.kernels)  # concurrent: kernels are loaded
         with stages("load"), backend.active():
             mesh = loading.mesh(backend)  # concurrent: its arrays are copied and hashed
-            notes, of_file = mesh.notes, mesh.of_file
+            notes, of_file, given = mesh.notes, mesh.of_file, _without_device(mesh) if options.prove else None
         with stages("check"):
             mesh = mesh.on(backend).merged()
             memory = memory_limit(backend, options.max_memory) if backend.memory.scarce else None
@@ -125,7 +140,7 @@ def build_field(
         scene.warm_start = WarmStart.of(previous, scene) if previous else None
         if previous and not scene.warm_start:
             LOG.warning("the previous field is not used: its mesh has another triangle count")
-        field = make_field(scene, params, options, facts, run, report)
+        field = make_field(scene, params, options, facts, run, report, given=given)
         loading.release_source()
         return field
 
@@ -139,8 +154,7 @@ def _devices(options: BuildOptions) -> tuple[Backend, list[Backend]]:
 
 def _samples(mesh: Mesh, band: float) -> Deferred[Samples]:
     """The error sample points, drawn on a copy of the mesh without its device arrays."""
-    surface = copy(mesh)
-    surface.release(OF_DEVICE)
+    surface = _without_device(mesh)
 
     def draw() -> Samples:
         samples = draw_samples(surface, band)
@@ -148,6 +162,13 @@ def _samples(mesh: Mesh, band: float) -> Deferred[Samples]:
         return samples
 
     return Deferred(draw)
+
+
+def _without_device(mesh: Mesh) -> Mesh:
+    """A copy of a mesh without its device arrays."""
+    mesh = copy(mesh)
+    mesh.release(OF_DEVICE)
+    return mesh
 
 
 def make_field(
@@ -158,8 +179,10 @@ def make_field(
     run: Schedule,
     progress: Progress,
     on_grown: Callable[[Grown], None] = lambda _: None,
+    given: Mesh | None = None,
 ) -> Field:
-    """Builds a scene's field. on_grown: called with the octree before its arrays become the field's."""
+    """Builds a scene's field. on_grown: called with the octree before its arrays become the field's. given: the mesh as
+    given, to prove the field's error; None: no proof."""
     stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
     all_memory = options.max_memory is None
     exact = Deferred(partial(ask, scene, facts.samples, params))
@@ -174,17 +197,38 @@ def make_field(
     scene.settle()  # (a) (b)
     limit = memory_limit(backend, options.max_memory)
     limits = Limits.of(params, mesh.unit, mesh.domain.length, limit, options.why)
-    with stages("octree", backend):
-        grown = octree.build(scene, limits, progress, while_host_waits)  # (c) (d)
+
+    def grow(limits: Limits, busy: Busy = lambda: None) -> Grown:
+        with stages("octree", backend):
+            return octree.build(scene, limits, progress, busy)  # (c) (d)
+
+    def made(grown: Grown) -> tuple[Field, Deferred[None]]:
+        # concurrent: downloads
+        field, encoding, arrived = field_of(grown, backend, mesh.domain, options.keep_nearest, all_memory)
+        if scene.plan.ample and all_memory:
+            encoding.start(partial(run.high_priority, backend))  # concurrent
+        elif backend.memory.scarce:
+            encoding.get()  # its arrays are freed
+        return field, arrived
+
+    grown = grow(limits, while_host_waits)
     scene.count_crossing()  # concurrent, if memory is ample
     on_grown(grown)
     leaves = len(grown.arrays["leaf_key"])
-    # concurrent: downloads
-    field, encoding, arrived = field_of(grown, backend, mesh.domain, options.keep_nearest, all_memory)
-    if scene.plan.ample and all_memory:
-        encoding.start(partial(run.high_priority, backend))  # concurrent
-    elif backend.memory.scarce:
-        encoding.get()  # its arrays are freed
+    field, arrived = made(grown)
+    certifier = None
+    if given is not None:
+        with stages("prove", backend):
+            certifier = Certifier(given, scene.signed, backend, params, options.prove_leaves, progress)
+            certifier.prove(field)
+        for more in certifier.splits(limits):
+            arrived.get()
+            found = grow(more)
+            if certifier.fits(found):
+                grown, leaves = found, len(found.arrays["leaf_key"])
+                field, arrived = made(found)
+                with stages("prove", backend):
+                    certifier.prove(field)
     content = run.thread(lambda: field.content_sha256) if options.hashed else Deferred.known(None)  # concurrent
     progress("measuring the error")
     with stages("measure", backend), field._at(backend):
@@ -192,6 +236,9 @@ def make_field(
         measured = measure(field, scene, exact.get(), params, grown)
     content.get()
     known = describe(scene, params, facts, exact.get().confidence, grown, measured)
+    if certifier is not None:
+        known |= certifier.info()
+        field._defer(leaf_bound=Deferred.known(encode(certifier.proof.bound, params.tolerance)))
     _warn(known, params)
     statistics = {"device": backend.name, "previous": scene.warm_start is not None, "notes": facts.notes}
     statistics |= {"queries": grown.queries, "working_bytes": grown.working_bytes}

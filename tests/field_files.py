@@ -157,7 +157,8 @@ def facts(field: Field, version: int) -> dict[str, Any]:
 
 
 def optional(field: Field) -> dict[str, npt.NDArray[Any]]:
-    return {name: array for name in ("nearest", "leaf_cause") if (array := getattr(field, name)) is not None}
+    given = {"nearest": field.nearest, "leaf_cause": field.leaf_cause, "bound": field.leaf_bound}
+    return {name: array for name, array in given.items() if array is not None}
 
 
 def sums_of(lists: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:

@@ -823,8 +823,8 @@ MUTANTS = [
     Mutant(
         "proof without a witness's sign",
         f"{K}/verify/prove.h",
-        "if (sure && sign_of(winding) == sign)",
-        "if (sure)",
+        "if (there == sign)",
+        "if (there != 0.0)",
         (f"{PROOF}::test_no_error_exceeds_its_leafs_bound",),
     ),
     Mutant(
@@ -876,6 +876,44 @@ MUTANTS = [
         "for (int c = 1; c + 1 < above.corners; c++)",
         "for (int c = 1; c < 2 && c + 1 < above.corners; c++)",
         (f"{FARTHEST}::test_parts_and_the_closed_piece_cover_the_whole",),
+    ),
+    Mutant(
+        "proof by one corner of each face",
+        f"{K}/verify/prove.h",
+        "least = min_of(least, b.excess[k] + reach_of(b.way[k], p, q, r));",
+        "least = min_of(least, b.excess[k] + dot(b.way[k], p));",
+        (f"{PROOF}::test_no_error_exceeds_its_leafs_bound",),
+    ),
+    Mutant(
+        "proof by too few nodes",
+        f"{K}/verify/prove.h",
+        "sqrt(seed.distance_sq) + 2.0 * whole.rho",
+        "sqrt(seed.distance_sq) - 0.2 * whole.rho",
+        (f"{PROOF}::test_no_error_exceeds_its_leafs_bound",),
+    ),
+    Mutant(
+        "proof with signs across the surface",
+        f"{K}/verify/prove.h",
+        "dot(p - before, p - before) < reach * reach",
+        "dot(p - before, p - before) < 25.0 * reach * reach",
+        (
+            f"{PROOF}::test_no_error_exceeds_its_leafs_bound",
+            f"{PROOF}::test_fields_that_hold_their_tolerance_are_certified",
+        ),
+    ),
+    Mutant(
+        "proof of changed leaves left out",
+        "sdfcli/quality/certify.py",
+        "for c in range(8):",
+        "for c in range(0):",
+        ("tests/quality/test_certify.py::test_changed_leaves_are_bounded_anew",),
+    ),
+    Mutant(
+        "proven bounds rounded down",
+        "sdfcli/field/proven.py",
+        "np.searchsorted(VALUES[:UNBOUNDED] * tolerance, bound)",
+        "(np.searchsorted(VALUES[:UNBOUNDED] * tolerance, bound) - 1)",
+        ("tests/quality/test_proven_fields.py::test_codes_round_up",),
     ),
 ]
 

@@ -71,7 +71,7 @@ def check_mesh(mesh: str, settings: Settings) -> Outcome:
 
 
 def _required(mesh: str, facts: Outcome, require: str | None) -> Outcome:
-    """Exit code, and `error` for a verdict worse than required or a missed tolerance."""
+    """Exit code, and `error` for a verdict worse than required, or a tolerance missed or not proven."""
     faults = []
     if require is not None and VERDICTS.index(facts["verdict"]) > VERDICTS.index(require):
         faults.append(f"{facts['verdict']}, worse than {require}")
@@ -79,6 +79,9 @@ def _required(mesh: str, facts: Outcome, require: str | None) -> Outcome:
         unit = facts.get("unit") or facts["health"]["diagonal"]
         far, allowed = (f"{facts[name] * unit:.4g}" for name in ("max_error", "tolerance"))
         faults.append(f"the error {far} misses the tolerance {allowed}, in the mesh's units")
+    proven = facts.get("proven_error", 0.0)
+    if require is not None and (proven is None or proven > facts["tolerance"]):
+        faults.append("the error is not proven to be within the tolerance")
     if not faults:
         return {"exit_code": 0}
     return {"exit_code": CheckFailedError.exit_code, "error": f"{mesh}: {'; '.join(faults)}"}
@@ -164,6 +167,13 @@ def _difference(field: Field, mesh: Mesh, settings: Settings) -> str | None:
         return "was built without --nearest"
     if field.leaf_cause is None and settings.why:
         return "was built without --why"
+    if field.leaf_bound is None and settings.prove:
+        return "was built without --prove"
+    certificate = field.info.get("certificate")
+    if certificate and certificate["more_leaves"] and not settings.prove:
+        return "was built with --prove, which split more leaves"
+    if certificate and settings.prove and certificate["most_leaves"] != settings.prove_leaves:
+        return f"was built with --prove-leaves {certificate['most_leaves']:.9g}, not {settings.prove_leaves:.9g}"
     return None
 
 

@@ -24,6 +24,7 @@ from sdfcli.cli.batch_options import (
     run_all,
 )
 from sdfcli.cli.build_options import (
+    ACCURACY,
     Band,
     Depth,
     Domain,
@@ -42,8 +43,8 @@ from sdfcli.cli.build_options import (
 from sdfcli.cli.outcomes import FailedBuild, Style
 from sdfcli.cli.output import human_bytes, print_error, print_json, print_table
 from sdfcli.cli.records import Line
-from sdfcli.errors import OutOfMemoryError, SdfError, worst_code
-from sdfcli.params import ENDINGS, BuildParams, check_why
+from sdfcli.errors import OutOfMemoryError, SdfError, UsageError, worst_code
+from sdfcli.params import ENDINGS, PROVE_LEAVES, BuildParams, check_why, parse_share
 from sdfcli.startup import driver
 
 if TYPE_CHECKING:
@@ -73,6 +74,25 @@ Why = Annotated[
         "--why",
         help="Store why each leaf's parent was split, for `info --why` and `slice --why`.",
         rich_help_panel=options.ADVANCED,
+    ),
+]
+Prove = Annotated[
+    bool,
+    typer.Option(
+        "--prove",
+        help="Bound the error everywhere in the domain, and store the bounds, for `query --bounds`.",
+        rich_help_panel=ACCURACY,
+    ),
+]
+ProveLeaves = Annotated[
+    str | None,
+    typer.Option(
+        "--prove-leaves",
+        metavar="SHARE",
+        help=f"With --prove: maximum share of more leaves, split where the error is not proven to be within the "
+        f"tolerance; {PROVE_LEAVES:.0%} by default, 0 for none.",
+        show_default=False,
+        rich_help_panel=ACCURACY,
     ),
 ]
 Previous = Annotated[
@@ -130,6 +150,8 @@ def build(
     domain: Domain = None,
     octree: Octree = BuildParams.octree,
     query: options.Query = BuildParams.query,
+    prove: Prove = False,
+    prove_leaves: ProveLeaves = None,
     why: Why = False,
     nearest: Nearest = False,
     previous: Previous = None,
@@ -161,6 +183,8 @@ def build(
     )
     if why:
         check_why(octree)
+    if prove_leaves is not None and not prove:
+        raise UsageError(f"--prove-leaves {prove_leaves}: is for --prove; add it")
     check_jobs(jobs, scheduler)
     found = jobs_of(meshes, output, recursive, ENDINGS)
     earlier = None if previous is None else str(previous)
@@ -170,6 +194,8 @@ def build(
         most,
         keep_nearest=nearest or previous is not None,
         why=why,
+        prove=prove,
+        prove_leaves=parse_share(prove_leaves),
         params=params,
         previous=earlier,
         force=force,

@@ -19,6 +19,7 @@ from sdfcli.cli.wording import (
     leaves_text,
     length_text,
     lengths_of,
+    proof_text,
     sheets_text,
     tessellation_rows,
     unit_name,
@@ -46,6 +47,8 @@ SHOWN = {
     "rms_error",
     "error_samples",
     "error_limit",
+    "proven_error",
+    "certificate",
 }
 """Entries that `_known` words and gives units; others follow unchanged."""
 
@@ -269,6 +272,7 @@ def _known(told: dict[str, Any]) -> list[tuple[str, str]]:
         ("octree", f"{asked['octree']}, depth {asked['depth']} at most, {told['depth']} reached"),
         ("tolerance", f"{length_text(asked['tolerance'], unit, name)}, {kept_text(told['error_limit'])}"),
         ("error", errors_text(told, unit, name)),
+        *([("proof", proof_text(told, unit, name))] if "certificate" in told else []),
         *tessellation_rows(mesh),
         ("band", f"{length_text(asked['band'], unit, name)}; farther from the surface errors may grow"),
         ("sign", f"{told['sign']} ({told['sign_reason']}){wanted}"),

@@ -18,6 +18,7 @@ from sdfcli.cli.wording import (
     leaves_text,
     length_text,
     lengths_of,
+    proof_text,
     sheets_text,
     tessellation_rows,
     tessellation_text,
@@ -300,6 +301,7 @@ def _print_table(report: Outcome, verbose: bool) -> None:
     rows = [
         ("verdict", verdict_text(report)),
         ("error", errors_text(report, unit, name)),
+        *([("proof", proof_text(report, unit, name))] if "certificate" in report else []),
         *tessellation_rows(report["health"]),
         ("tolerance", f"{length_text(report['tolerance'], unit, name)}, {kept_text(report['error_limit'])}"),
         ("file", f"{report['output']}, {human_bytes(report['bytes'])}"),

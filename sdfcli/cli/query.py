@@ -15,7 +15,7 @@ from sdfcli.cli import options
 from sdfcli.cli.fields import check_choice, open_field
 from sdfcli.cli.output import SCHEMA_VERSION, print_written, progress, say, standard_output
 from sdfcli.cli.records import Amount, Count, Line
-from sdfcli.errors import UsageError
+from sdfcli.errors import InputError, UsageError
 from sdfcli.params import FORMS, BuildParams
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 OUTPUTS = (".npy", ".csv", ".ply")
 COORDINATES = ["x", "y", "z"]
 GRADIENT = ["gx", "gy", "gz"]
+BOUNDS = ["lower", "upper"]
 NEAREST = ["nearest_x", "nearest_y", "nearest_z", "triangle"]
 ROWS = ["point", "triangle", "distance"]
 
@@ -53,6 +54,13 @@ Outside = Annotated[
     ),
 ]
 Gradient = Annotated[bool, typer.Option("--gradient", help="Add the gradient: columns gx, gy, gz.")]
+Bounds = Annotated[
+    bool,
+    typer.Option(
+        "--bounds",
+        help="Add columns lower and upper, between which the exact distance lies; needs a field of `build --prove`.",
+    ),
+]
 Nearest = Annotated[
     bool, typer.Option("--nearest", help="Add the nearest point on the mesh, and its triangle's index, from 0.")
 ]
@@ -96,6 +104,8 @@ class QueriedPoint(Line, title="query, a point"):
     gx: GradientAxis = None
     gy: GradientAxis = None
     gz: GradientAxis = None
+    lower: Annotated[float | None, "lower bound of the exact distance; with `--bounds`; null if there is none"] = None
+    upper: Annotated[float | None, "upper bound, alike"] = None
     nearest_x: NearestAxis = None
     nearest_y: NearestAxis = None
     nearest_z: NearestAxis = None
@@ -134,6 +144,7 @@ def query(
     coordinates: Coordinates = False,
     outside: Outside = False,
     gradient: Gradient = False,
+    bounds: Bounds = False,
     nearest: Nearest = False,
     k: Neighbours = None,
     approximate: Approximate = None,
@@ -161,8 +172,8 @@ def query(
 
     check_choice(frame, time)
     _check_neighbours(nearest, k, approximate, within)
-    if within is not None and (gradient or nearest or outside):
-        raise UsageError("--within: not with --gradient, --nearest or --outside")
+    if within is not None and (gradient or nearest or outside or bounds):
+        raise UsageError("--within: not with --gradient, --nearest, --outside or --bounds")
     if output is not None:
         check_ending(output, *(OUTPUTS if within is None else OUTPUTS[:2]))
         check_target(output, force, file, *(0 if word == "-" else word for word in points))
@@ -173,12 +184,14 @@ def query(
             raise UsageError("--nearest: fields store no nearest points; query the mesh instead")
         if sign != BuildParams.sign:
             raise UsageError(f"--sign {sign}: a field has its signs already; query the mesh instead")
-        domain, answer = _from_field(file, frame, time, gradient, device, threads)
+        domain, answer = _from_field(file, frame, time, gradient, bounds, device, threads)
     else:
         if frame is not None or time is not None:
             raise UsageError("--frame and --time are for a sequence, not for a mesh")
         if outside:
             raise UsageError("--outside: a mesh has no domain; query a field")
+        if bounds:
+            raise UsageError("--bounds: a mesh's distances are exact, to rounding; query a field")
         from sdfcli.query.mesh_distance import MeshDistance
 
         if within is not None:
@@ -190,7 +203,7 @@ def query(
     coordinates = coordinates or (output is not None and output.suffix.lower() == ".csv")
     coordinates &= output is None or output.suffix.lower() != ".ply"  # which has them anyway
     names = [*(COORDINATES if coordinates else []), "distance", *(GRADIENT if gradient else [])]
-    names += [*(["outside"] if outside else []), *(beside if nearest else [])]
+    names += [*(BOUNDS if bounds else []), *(["outside"] if outside else []), *(beside if nearest else [])]
     start, count, beyond = clock.perf_counter(), 0, 0
 
     def answered(chunks: Iterator[Floats]) -> Iterator[tuple[Floats, Floats]]:
@@ -329,19 +342,26 @@ def _write_answers(path: Path, force: bool, names: list[str], pairs: Iterator[tu
 
 
 def _from_field(
-    file: Path, frame: int | None, time: float | None, gradient: bool, device: str, threads: int | None
+    file: Path, frame: int | None, time: float | None, gradient: bool, bounds: bool, device: str, threads: int | None
 ) -> tuple[Domain, Callable[[Floats], Floats]]:
-    """The field's domain, and a function that returns distances, and gradients if requested, at points."""
+    """The field's domain, and a function that returns distances, and gradients and bounds if requested, at points."""
     import numpy as np
 
     from sdfcli.backend import select_backend
+    from sdfcli.field.proven import NO_BOUNDS
 
     chosen = None if device == "auto" and threads is None else select_backend(device, threads)
     field = open_field(file, frame, time)
+    if bounds and field.leaf_bound is None:
+        raise InputError(f"{file}: {NO_BOUNDS}")
 
     def answer(points: Floats) -> Floats:
         with nullcontext() if chosen is None else field._at(chosen):
-            return np.column_stack(field.sample_with_gradient(points) if gradient else [field.sample(points)])
+            columns = [*field.sample_with_gradient(points)] if gradient else [field.sample(points)]
+            if bounds:
+                width = field.bound(points)
+                columns += [columns[0] - width, columns[0] + width]
+            return np.column_stack(columns)
 
     return field.domain, answer
 

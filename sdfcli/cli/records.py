@@ -144,10 +144,18 @@ class Line(Record):
     )
     rms_error: Annotated[float, stored("rms_error"), "root mean square of the errors at these points"] = ABSENT
     error_samples: Annotated[Count, stored("error_samples"), "number of these points"] = ABSENT
+    proven_error: Annotated[
+        float | None,
+        stored("proven_error"),
+        "with `build --prove`: largest possible error, jumps and open holes apart; null if unknown",
+    ] = ABSENT
+    certificate: Annotated[
+        Json, stored("certificate"), "with `build --prove`: leaves not certified: [its keys](file.md#info)"
+    ] = ABSENT
     lengths: Annotated[
         dict[str, Amount | None],
-        "lengths in the mesh's units for the fractions among `tolerance`, `max_error`, `rms_error`, `thinnest` and "
-        "`needed_thin`; null where they are null",
+        "lengths in the mesh's units for the fractions among `tolerance`, `max_error`, `rms_error`, `proven_error`, "
+        "`thinnest` and `needed_thin`; null where they are null",
     ] = ABSENT
     content_sha256: Annotated[str, stored("mesh", "sha256"), "the field's [checksum](file.md#checksums)"] = ABSENT
     format_version: Annotated[Count, "the file's [version](file.md#versions); of a sequence's fields, the earliest"] = (
@@ -172,7 +180,11 @@ class Failed(Line, title="error", shared="input? error"):
     exit_code: Annotated[int, one_of(*list(EXIT_CODES)[1:]), "exit code of the command, or for this field"]
 
 
-class Stated(Line, shared="sign sign_reason sign_confidence sheets max_error rms_error error_samples? lengths"):
+class Stated(
+    Line,
+    shared="sign sign_reason sign_confidence sheets max_error rms_error error_samples? proven_error? certificate? "
+    "lengths",
+):
     """A build's results, as in the field's info."""
 
     verdict: Annotated[str, stored("verdict"), "`good`, `usable` or `doubtful`"]

@@ -80,7 +80,7 @@ COARSE = 0.1
 """Maximum tolerance, in mesh diagonals, at which `--thin` keeps walls (0.2 to 0.4 on test meshes). Above it few cells,
 or the root alone, meet the tolerance, and walls are not searched for in cells larger than the part."""
 
-FRACTIONS = ("tolerance", "max_error", "rms_error")
+FRACTIONS = ("tolerance", "max_error", "rms_error", "proven_error")
 """Fractions in reports."""
 SHEETS = ("thinnest", "needed_thin")
 """Those in `sheets`."""
@@ -122,6 +122,49 @@ def errors_text(report: dict[str, Any], unit: float, name: str) -> str:
     count = f"{report['error_samples']:,} " if "error_samples" in report else ""
     rms = f"rms {error_text(report['rms_error'] * unit)} ({error_text(report['rms_error'])})"
     return f"{length_text(report['max_error'], unit, name)}, largest of {count}samples; {rms}"
+
+
+UNPROVEN = {
+    "above_tolerance": "above the tolerance",
+    "not_certified": "not certified",
+    "jump": "at a jump of the sign",
+    "open_hole": "at open holes",
+}
+"""Leaves by why their error is not proven to be within the tolerance, in `certificate`."""
+UNBOUNDED = ("jump", "open_hole")
+"""Those among them without a bound."""
+
+PROOF_LIMITS = {
+    "depth": "the finest leaves are too large; try a larger --depth",
+    "leaves": "more would be split with a larger --prove-leaves",
+    "rounds": "splits did not suffice",
+    "octree": "not enforced by --octree bvh",
+}
+
+
+def at_most_text(fraction: float, unit: float, name: str) -> str:
+    """As `length_text`, with three digits, rounded up."""
+    return f"{rounded_up(fraction * unit):.3g} ({rounded_up(fraction):.3g} of the {name})"
+
+
+def rounded_up(value: float) -> float:
+    """A number at most 1 % above a value, with three significant digits."""
+    digits, _, exponent = f"{value:.2e}".partition("e")
+    found = float(f"{digits}e{exponent}")
+    return found if found >= value else float(f"{round(100 * float(digits)) + 1}e{int(exponent) - 2}")
+
+
+def proof_text(report: dict[str, Any], unit: float, name: str) -> str:
+    """The largest proven error, and the leaves that are not certified; unit, name: as for `length_text`."""
+    error, proof = report["proven_error"], report["certificate"]
+    where = "elsewhere" if any(proof[reason] for reason in UNBOUNDED) else "everywhere"
+    words = "no bound" if error is None else f"error at most {at_most_text(error, unit, name)} {where} (proven)"
+    left = [f"{leaves_text(proof[reason])} {why}" for reason, why in UNPROVEN.items() if proof[reason]]
+    if proof["limit"] in PROOF_LIMITS and len(left) > 0:
+        left[-1] += f": {PROOF_LIMITS[proof['limit']]}"
+    if proof["more_leaves"]:
+        left.append(f"{leaves_text(proof['more_leaves'])} added")
+    return "; ".join([*left[::-1], words] if where == "elsewhere" else [words, *left])
 
 
 def unit_name(parameters: dict[str, Any]) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PREVIEW = 400
 """Pixels along the domain edge in a notebook's picture."""
 
-ARRAYS = ("leaf_key", "leaf_level", "corner_key", "distance", "nearest", "leaf_cause")
+ARRAYS = ("leaf_key", "leaf_level", "corner_key", "distance", "nearest", "leaf_cause", "leaf_bound")
 """A Field's read-only arrays."""
 
 
@@ -55,6 +55,8 @@ class Field:
         step: quantisation step of the distances, in mesh units (see octree/quantise.py); None: not quantised.
         parts: a power of two: residuals are multiples of `parts` steps, except around sheets.
         leaf_cause: (n,) uint8: causes of the parents' splits (see octree/causes.py); None if not stored.
+        leaf_bound: (n,) uint8: codes of the proven error bounds (see field/proven.py); None if not proven. `bound`
+            evaluates them.
 
     A build may return before arrays are downloaded and the mesh is hashed: such attributes are Deferred (see
     runtime/schedule.py), and reading one waits for its value.
@@ -71,6 +73,7 @@ class Field:
     step: float | None = None
     parts: int = 1
     leaf_cause: npt.NDArray[np.uint8] | None = field(default_factory=NoneType)
+    leaf_bound: npt.NDArray[np.uint8] | None = field(default_factory=NoneType)
     _encoding: Deferred[Encoded] | None = field(default=None, init=False, compare=False)  # if it is from an octree
     _stored: StoredLeaves | None = field(default=None, init=False, compare=False)
     _version: int | None = field(default=None, init=False, compare=False)  # of the file's format, if it is from a file
@@ -175,7 +178,7 @@ class Field:
         InputError if it is damaged."""
         if self._stored:
             self._stored.sampler(any_backend())
-            for name in ("nearest", "leaf_cause"):
+            for name in ("nearest", "leaf_cause", "leaf_bound"):
                 getattr(self, name)
 
     def _opened_as(self, name: str) -> None:
@@ -251,6 +254,17 @@ class Field:
         point's leaf once."""
         distance, gradient = self._evaluate(points, "result", "gradient")
         return distance, gradient
+
+    def bound(self, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Proven bounds (...) float64 on the error of `sample` at points (..., 3), in mesh units: the exact signed
+        distance lies within `sample(points)` plus or minus them. For fields built with `prove`.
+
+        A bound grows with the distance outside the band, and outside the domain; it is infinite in leaves whose sign
+        may jump at an open surface's hole. Raises InputError if the field stores no bounds; see also `sample`.
+        """
+        from sdfcli.field.proven import bound_at
+
+        return bound_at(self, points)
 
     def leaf_at(self, points: npt.ArrayLike) -> npt.NDArray[np.uint32]:
         """Indices (...) uint32 of the leaves containing points (..., 3); see `sample`."""

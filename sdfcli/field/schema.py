@@ -82,7 +82,7 @@ DIGEST = matching("[0-9a-f]{64}", "64 hexadecimal digits")
 YES_OR_NO = Kind("true or false", lambda value: isinstance(value, bool), {"type": "boolean"})
 COUNT = whole(0, 2**63 - 1)
 FRACTION = between(0, 1)
-MAY_LACK = (*PLACES, "deflection", "error_samples")
+MAY_LACK = (*PLACES, "deflection", "error_samples", "proven_error", "certificate")
 """Entries stored only if given, or lacking in files of earlier versions."""
 ERROR = LENGTH = number(0, 1e30)
 """Fractions of the field's unit, which may be smaller than all lengths in the mesh."""
@@ -144,6 +144,17 @@ INFO: Schema = {
     "rms_error": ERROR,
     "error_samples": COUNT,
     "error_limit": or_null(WORD),
+    "proven_error": or_null(ERROR),
+    "certificate": {
+        "closed": YES_OR_NO,
+        "most_leaves": number(0, 10),
+        "more_leaves": COUNT,
+        "limit": or_null(WORD),
+        "above_tolerance": COUNT,
+        "not_certified": COUNT,
+        "jump": COUNT,
+        "open_hole": COUNT,
+    },
 }
 """In display order. A file's other entries are preserved."""
 

@@ -68,8 +68,10 @@ FAULTS = SdfError, OSError, RuntimeError, KeyError, ValueError, TypeError, Overf
 """Exceptions from reading a file that is damaged, hostile, or too large for memory."""
 UNPACKED = "block", "chunk_sha256"
 """Lists that are small, or random."""
-OPTIONAL: dict[str, type] = {"nearest": np.uint32, "leaf_cause": np.uint8}
-"""Optional arrays with their dtypes; each has a separate checksum."""
+OPTIONAL: dict[str, type] = {"nearest": np.uint32, "leaf_cause": np.uint8, "bound": np.uint8}
+"""Optional datasets with their dtypes; each has a separate checksum."""
+ATTRIBUTES = {"bound": "leaf_bound"}
+"""A Field's attributes for datasets with other names."""
 PARTS = (2, 4, 8, 16, 32, 64, 128)
 
 
@@ -154,7 +156,7 @@ def pack(field: Field, helpers: Executor, as_frame: bool = False) -> PackedField
     """
     encoded = field._encoded
     names = () if as_frame else OPTIONAL
-    optional = {name: array for name in names if (array := getattr(field, name)) is not None}
+    optional = {name: array for name in names if (array := getattr(field, attribute_of(name))) is not None}
     optional = {name: np.ascontiguousarray(array, OPTIONAL[name]) for name, array in optional.items()}
 
     def packed_list(name: str, array: npt.NDArray[Any]) -> PackedList:
@@ -170,6 +172,11 @@ def pack(field: Field, helpers: Executor, as_frame: bool = False) -> PackedField
     attributes = attributes_of(field) | encoded.attributes
     attributes |= {f"{name}_sha256": np.bytes_(_sha256(array)) for name, array in optional.items()}
     return PackedField(attributes, lists)
+
+
+def attribute_of(name: str) -> str:
+    """The Field attribute that holds an optional dataset."""
+    return ATTRIBUTES.get(name, name)
 
 
 def attributes_of(field: Field) -> dict[str, Any]:
@@ -267,7 +274,7 @@ def read(file: Any) -> Field:
     field.__dict__["content_sha256"] = text(file, "content_sha256")
     if summed:
         for name in OPTIONAL:
-            _check_sum(file, name, getattr(field, name))
+            _check_sum(file, name, getattr(field, attribute_of(name)))
     field._arrays_on(field._home)  # raises InputError if a leaf's corner is missing
     return field
 
@@ -306,7 +313,7 @@ def _read_blocks(file: Any) -> Field:
     given = {"leaf_level": Deferred(leaves.levels)}
     for name, of in {"leaf_key": "leaf_key", "corner_key": "corner_key", "distance": "value"}.items():
         given[name] = Deferred(partial(leaves.array, of))
-    given |= _optional(file, {"nearest": corners, "leaf_cause": level.length})
+    given |= _optional(file, {"nearest": corners, "leaf_cause": level.length, "bound": level.length})
     field = Field(domain, **cast("dict[str, Any]", given), info=info, step=step and step / parts, parts=parts)
     field.__dict__.update(content_sha256=text(file, "content_sha256"), _stored=leaves, _version=FORMAT_VERSION)
     if level.length <= AT_ONCE:
@@ -324,7 +331,7 @@ def _optional(file: Any, lengths: dict[str, int]) -> dict[str, Deferred[npt.NDAr
             given, checksum = open_list(file, name, OPTIONAL[name]), text(file, f"{name}_sha256")
             if given.length != length:
                 raise InputError("datasets of one kind differ in length")
-            found[name] = Deferred(partial(_checked, given, checksum))
+            found[attribute_of(name)] = Deferred(partial(_checked, given, checksum))
     return found
 
 
@@ -364,11 +371,11 @@ def _field(file: Any, version: int) -> Field:
     arrays = _read_arrays_1(file, level) if version == 1 else _read_arrays(file, level)
     if not np.isfinite(arrays["distance"]).all():
         raise InputError("a distance is not finite")
-    lengths = {"nearest": len(arrays["corner_key"]), "leaf_cause": len(level)}
+    lengths = {"nearest": len(arrays["corner_key"]), "leaf_cause": len(level), "bound": len(level)}
     for name, dtype in OPTIONAL.items():
         if has(file, name):
-            arrays[name] = read_list(file, name, dtype)
-            if len(arrays[name]) != lengths[name]:
+            own = arrays[attribute_of(name)] = read_list(file, name, dtype)
+            if len(own) != lengths[name]:
                 raise InputError("datasets of one kind differ in length")
     if "leaf_cause" in arrays and not is_known(arrays["leaf_cause"]):
         raise InputError("a leaf has an unknown cause")

@@ -8,8 +8,10 @@ import numpy as np
 
 from sdfcli.backend import ALL_THREADS, Array
 from sdfcli.octree.causes import Cause
-from sdfcli.octree.levels import CLOSED, OPENED, OUTSIDE, SPLIT, Octree
+from sdfcli.octree.grown import LeafNames
+from sdfcli.octree.levels import CLOSED, JUMP, OPENED, OUTSIDE, SPLIT, Octree
 from sdfcli.octree.refine import Criteria
+from sdfcli.spatial.morton import LATTICE_BITS
 
 PATIENCE, FARTHEST, MARGINAL = 8, 64, 0.8
 """Rounds of hanging-corner splits before leaves ahead of a wave are split; maximum distance ahead, in leaves; minimum
@@ -67,6 +69,19 @@ def run_ahead(
             break
         requested[front] = True
     own.cells.split_request[requested & (own.cells.split_request == 0)] = int(Cause.WAVE)
+
+
+def request_leaves(octree: Octree, leaves: LeafNames, cause: Cause) -> list[int]:
+    """Requests splits of leaves; returns their levels. Leaves at a sign jump stay."""
+    xp, from_host = octree.backend.xp, octree.backend.from_host
+    levels: list[int] = np.unique(leaves.level).tolist()
+    for level in levels:
+        own, chosen = octree.levels[level], leaves.level == level
+        wanted = from_host(leaves.key[chosen] >> np.uint64(3 * (LATTICE_BITS - level)))
+        octants = from_host(np.arange(8, dtype=np.uint64))
+        key = (own.families.key[:, None] << np.uint64(3) | octants).reshape(-1)[: own.cells.count]
+        own.cells.split_request[xp.isin(key, wanted) & (own.cells.state < JUMP)] = int(cause)
+    return levels
 
 
 def _for_tolerance(requests: Array) -> Array:

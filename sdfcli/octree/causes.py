@@ -25,6 +25,7 @@ class Cause(IntEnum):
     BALANCE = 5
     HANGING = 6
     WAVE = 7
+    PROOF = 8
 
 
 WORDS = {
@@ -36,6 +37,7 @@ WORDS = {
     Cause.BALANCE: "2:1 balance",
     Cause.HANGING: "hanging corners",
     Cause.WAVE: "ahead of a wave",
+    Cause.PROOF: "error not proven",
 }
 """Descriptions for tables and legends."""
 JUMP = int(C.CAUSE_JUMP)

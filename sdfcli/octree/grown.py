@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from sdfcli.backend import Array
 from sdfcli.octree.quantise import step_for
@@ -13,6 +17,13 @@ Busy = Callable[[], object]
 """Called while the host waits for the device."""
 Progress = Callable[[str], None]
 """Called with a short description when a stage begins."""
+
+
+class LeafNames(NamedTuple):
+    """Leaves by key (k,) uint64 and level (k,) uint8, as in Field."""
+
+    key: npt.NDArray[np.uint64]
+    level: npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -25,6 +36,8 @@ class Limits:
     step         quantisation step of the distances, in mesh units; None: no quantisation.
     most_memory  maximum bytes on the device, above which OutOfMemoryError is raised; None: no limit.
     why          return the leaves' causes (adaptive octree only).
+    splits       leaves to split once no test requests more, then once more, and so on, each time with the splits that
+                 tests then request (adaptive octree only).
     """
 
     depth: int
@@ -36,6 +49,7 @@ class Limits:
     step: float | None = None
     most_memory: int | None = None
     why: bool = False
+    splits: tuple[LeafNames, ...] = ()
 
     @staticmethod
     def of(

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from sdfcli.backend import ALL_THREADS, Array, C
 from sdfcli.backend.arguments import argument_group, argument_structs
-from sdfcli.octree.balance import run_ahead, settle
+from sdfcli.octree.balance import request_leaves, run_ahead, settle
 from sdfcli.octree.budget import BYTES_PER_CELL, SAMPLE, Budget, Sample, most_piece
+from sdfcli.octree.causes import Cause
 from sdfcli.octree.corners import root_positions
 from sdfcli.octree.distances import ExactDistances
 from sdfcli.octree.grown import Busy, Limits
@@ -112,6 +113,7 @@ class Growth:
         self.distances = ExactDistances(scene, self.octree.points)
         self.criteria = Criteria(self.octree, self.distances, limits, thin)
         self._budget = Budget(self.octree, memory, lambda: estimated_bytes(scene, limits))
+        self._splits = limits.splits
         self._coarsest = 0  # coarsest level with splits since hanging corners were set
         self._index, self._kernel_tree = scene.index, scene.index.kernel_tree
         self._signs = scene.signer.for_kernels() if self._kernel_tree else None
@@ -123,19 +125,30 @@ class Growth:
         self._record[:, 0] = 0
 
     def run(self, progress: LevelProgress | None = None) -> None:
-        """Splits cells until no test requests more."""
+        """Splits cells until no test requests more; then the leaves of `Limits.splits`, alike."""
         self._plant()
         self._grow(progress, step=CONSIDER_CELLS)
+        if not self.sample.whole:
+            return
+        self._settle(progress)
+        for leaves in self._splits:
+            self._grow_from(request_leaves(self.octree, leaves, Cause.PROOF), progress)
+            self._settle(progress)
+
+    def _settle(self, progress: LevelProgress | None) -> None:
+        """Sets the field's values, and splits leaves whose hanging corners need it."""
         rounds = 0
-        while self.sample.whole:
-            requested = settle(self.octree, self.criteria, self._coarsest)
+        while requested := settle(self.octree, self.criteria, self._coarsest):
             self._coarsest = len(self.octree.levels)
-            if not requested:
-                return
             rounds += 1
             for level in requested:
                 run_ahead(self.octree, self.criteria, level, rounds, self.open)
-            self._grow(progress, step=NEXT_LEVEL, pending=sum(1 << level for level in requested))
+            self._grow_from(requested, progress)
+        self._coarsest = len(self.octree.levels)
+
+    def _grow_from(self, levels: list[int], progress: LevelProgress | None) -> None:
+        """Splits the requested cells of levels, and all that tests then request."""
+        self._grow(progress, step=NEXT_LEVEL, pending=sum(1 << level for level in levels))
 
     def open(self, level: int, cells: Array) -> None:
         """Opens cells (k,) uint32: creates and measures their points."""

@@ -48,6 +48,7 @@ SHADES = {
     Cause.BALANCE: (0.88, 0.04, 240.0),
     Cause.HANGING: (0.62, 0.10, 200.0),
     Cause.WAVE: (0.68, 0.15, 140.0),
+    Cause.PROOF: (0.45, 0.17, 270.0),
 }
 """Lightness, chroma and hue of leaves by cause: pale where it is frequent, strong where it is rare."""
 STRIPE = 6

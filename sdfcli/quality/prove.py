@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,17 @@ JUMP: int = C.PROOF_FREE | C.PROOF_OUTSIDE | C.PROOF_INSIDE
 CHUNK = 1 << 17
 """Cells per launch, a multiple of 8."""
 
+REASONS = {
+    "jump": "jump",
+    "open_hole": "open hole",
+    "above_tolerance": "above the tolerance",
+    "not_certified": "not certified",
+}
+"""Why leaves are not certified, by name in `info`."""
+
+MOST_ERROR = 1e30
+"""Errors from which on `info` states none."""
+
 Bounds = npt.NDArray[np.float64]
 
 
@@ -52,6 +63,7 @@ class Proof:
         unproven: leaves (k,) whose bound exceeds the tolerance, by reason: `open hole`, `jump`, `above the tolerance`
             and `not certified after N halvings`. `jump`: the sign changes without a face in the leaf, or within a
             leaf's width of it; `open hole`: it may change there.
+        closed: whether no sign can change without a face.
     """
 
     error: float
@@ -61,23 +73,46 @@ class Proof:
     edge: float
     bound: Bounds
     unproven: dict[str, Ints]
+    closed: bool
 
     @property
     def certified(self) -> float:
         """Share of leaves whose error is proven to be within the tolerance."""
         return 1.0 - sum(map(len, self.unproven.values())) / len(self.bound)
 
+    def as_info(self) -> dict[str, Any]:
+        """Entries of a field's info."""
+        count = {reason.split(" after")[0]: len(leaves) for reason, leaves in self.unproven.items()}
+        counts = {name: count.get(reason, 0) for name, reason in REASONS.items()}
+        error = self.error if self.error < MOST_ERROR else None
+        return {"proven_error": error, "certificate": {"closed": self.closed, **counts}}
+
     def __repr__(self) -> str:
         return f"<Proof: error at most {self.error:.3g}, {self.certified:.2%} of {len(self.bound):,} leaves certified>"
 
 
+class LeafBounds(NamedTuple):
+    """A proof's results by leaf.
+
+    mark   (n,) uint32, see kernels/verify/prove.h.
+    found  (n,) largest errors found.
+    bound  (n,) largest possible errors.
+    """
+
+    mark: Ints
+    found: Floats
+    bound: Floats
+
+
 class _Parents(NamedTuple):
     """Cells whose eight parts are bounded: `leaf` (k,) uint32, `path` (k,) uint32 of octants in it, three bits each
-    (and its sign, see the kernel), and `bound` (k,) float64. All None: the leaves themselves are bounded."""
+    (and its sign, see the kernel), `bound` (k,) float64, and `face` (k,) uint32, nearest to the centre. All None: the
+    leaves themselves are bounded."""
 
     leaf: Array | None = None
     path: Array | None = None
     bound: Array | None = None
+    face: Array | None = None
 
     def part(self, first: int, last: int) -> _Parents:
         """The parents of cells `first` to `last`, multiples of 8."""
@@ -88,7 +123,31 @@ def prove(
     field: Field, reference: GivenMesh, backend: Backend, unit: float, tolerance: float, band: float, progress: Progress
 ) -> Proof:
     """Bounds a field's error in every leaf. unit: in the mesh's units; tolerance, band: in units."""
-    xp, leaves, surface, solid = backend.xp, len(field.leaf_key), reference.surface, reference.boundary
+    return conclude(
+        field, reference, bound_leaves(field, reference, backend, unit, tolerance, band, progress), tolerance
+    )
+
+
+def bound_leaves(
+    field: Field,
+    reference: GivenMesh,
+    backend: Backend,
+    unit: float,
+    tolerance: float,
+    band: float,
+    progress: Progress,
+    chosen: Array | None = None,
+    known: float = 0.0,
+) -> LeafBounds:
+    """Bounds a field's error in leaves; other arguments as for `prove`.
+
+    chosen: indices (k,) of the leaves, on the device; None: all. known: the largest error found in others.
+    """
+    arrays = field._arrays_on(backend)
+    if chosen is not None:
+        arrays = {name: array if name == "value" else array[chosen] for name, array in arrays.items()}
+    xp, leaves, surface, solid = backend.xp, len(arrays["leaf_key"]), reference.surface, reference.boundary
+    corners = len(arrays["value"])
     mark = backend.filled(leaves, 0, np.uint32)
     leaf_found, leaf_bound = (backend.filled(leaves, 0, np.uint64) for _ in range(2))
     low, length = (field.domain.origin - surface.centre) / surface.extent, field.domain.length / surface.extent
@@ -110,37 +169,61 @@ def prove(
         value_scale=1.0 / surface.extent,
         mark=mark,
         leaf_found=leaf_found,
-        **field._arrays_on(backend),
+        corner_distance=xp.empty(corners, np.float64),
+        corner_face=xp.empty(corners, np.uint32),
+        corner_sign=xp.empty(corners, np.uint8),
+        **arrays,
     )
+    used = xp.zeros(corners, np.uint8)
+    used[arrays["leaf_corner"].reshape(-1)] = 1
+    used = backend.compact(used)
+    progress(f"proof, {len(used):,} corners")
+    runs = -(-len(used) // C.PROOF_RUN)
+    key = backend.from_host(field.corner_key)
+    backend.run("sdf_proof_corners", runs, task=task, count=len(used), chosen=used, key=key)
+    backend.synchronize()
+    del key, used
+    nearest = xp.empty(leaves, np.uint32)
+    for first in range(0, leaves, CHUNK):
+        chunk = nearest[first : first + CHUNK]
+        backend.run("sdf_proof_centres", len(chunk), task=task, first=first, face=chunk)
+        backend.synchronize()
 
     def excluded() -> Bools:
-        return _excluded(backend.to_host(mark))
+        return excluded_leaves(backend.to_host(mark))
 
     def errors(bits: Array) -> Floats:
         return np.asarray(backend.to_host(bits).view(np.float64))
 
-    parents, cells, limit = _Parents(), leaves, EARLY * tolerance
+    def allowed() -> float:
+        """Bounds to stop at: cells are split above it."""
+        return max(EARLY * tolerance, MARGIN * max(known, float(errors(leaf_found)[~excluded()].max(initial=0.0))))
+
+    parents, cells, limit = _Parents(), leaves, allowed()
     for halvings in range(HALVINGS + 1):
-        bound, state = xp.empty(cells, np.float64), xp.empty(cells, np.uint8)
+        bound, state, face = (xp.empty(cells, dtype) for dtype in (np.float64, np.uint8, np.uint32))
         chunks = [slice(first, min(first + CHUNK, cells)) for first in range(0, cells, CHUNK)]
         for chunk in chunks:
             progress(f"proof, {halvings} halvings, {chunk.stop / cells:.0%} of {cells:,} cells")
             above = parents.part(chunk.start, chunk.stop)
             backend.run(
                 "sdf_proof_cells",
-                chunk.stop - chunk.start,
+                chunk.stop - chunk.start if above.leaf is None else len(above.leaf),
                 task=task,
                 halvings=halvings,
                 first=chunk.start,
                 limit=min(limit, tolerance),
+                most=MARGIN * max(limit, tolerance) if halvings < HALVINGS else np.inf,
                 leaf=above.leaf,
                 path=above.path,
                 above=above.bound,
+                face=nearest[chunk] if above.leaf is None else above.face,
                 bound=bound[chunk],
                 state=state[chunk],
+                nearest=face[chunk],
             )
             backend.synchronize()
-        limit = max(limit, MARGIN * float(errors(leaf_found)[~excluded()].max(initial=0.0)))
+        limit = allowed()
         split = []
         for chunk in chunks:
             above = parents.part(chunk.start, chunk.stop)
@@ -160,8 +243,9 @@ def prove(
                 **cells_of,
             )
             number = backend.compact(chosen)
-            new = _Parents(*(xp.empty(len(number), dtype) for dtype in (np.uint32, np.uint32, np.float64)))
-            given = {"path": above.path, "bound": bound[chunk], "state": state[chunk], "chosen": number, **cells_of}
+            new = _Parents(*(xp.empty(len(number), dtype) for dtype in (np.uint32, np.uint32, np.float64, np.uint32)))
+            given = {"path": above.path, "bound": bound[chunk], "state": state[chunk], "nearest": face[chunk]}
+            given |= {"chosen": number, **cells_of}
             made = {f"split_{name}": array for name, array in new._asdict().items()}
             backend.run("sdf_proof_split", len(number), **given, **made)
             split.append(new)
@@ -170,16 +254,18 @@ def prove(
         cells = 8 * len(parents.leaf)
         if cells == 0:
             break
-    return _proof(field, reference, backend.to_host(mark), errors(leaf_found), errors(leaf_bound), tolerance)
+    return LeafBounds(backend.to_host(mark), errors(leaf_found), errors(leaf_bound))
 
 
-def _excluded(mark: Ints) -> Bools:
+def excluded_leaves(mark: Ints) -> Bools:
     """Leaves with the marks (n,) in which the sign changes, or may change, without a face."""
     return np.asarray((mark & JUMP == JUMP) | (mark & C.PROOF_HOLE > 0))
 
 
-def _proof(field: Field, reference: GivenMesh, mark: Ints, found: Floats, bound: Floats, tolerance: float) -> Proof:
-    excluded, jump = _excluded(mark), mark & JUMP == JUMP
+def conclude(field: Field, reference: GivenMesh, leaves: LeafBounds, tolerance: float) -> Proof:
+    """The proof, from a field's bounds by leaf."""
+    mark, found, bound = leaves
+    excluded, jump = excluded_leaves(mark), mark & JUMP == JUMP
     missed = np.flatnonzero(~excluded & (bound > tolerance))
     if reference.has_jumps and 0 < len(missed) <= MOST_SUSPECTS * len(bound):
         jump[missed] = at_jumps(field, reference, leaf_boxes(field, missed)[0])
@@ -202,6 +288,7 @@ def _proof(field: Field, reference: GivenMesh, mark: Ints, found: Floats, bound:
         edge=float(edge),
         bound=np.where(excluded, np.inf, bound),
         unproven={reason: np.flatnonzero(which) for reason, which in reasons.items() if which.any()},
+        closed=not reference.has_jumps,
     )
 
 

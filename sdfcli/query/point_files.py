@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import re
 import sys
@@ -211,7 +212,7 @@ def write_text(file: Any, names: list[str], chunks: Iterator[Floats], separator:
 
 def write_json(file: Any, names: list[str], chunks: Iterator[Floats], neighbours: int, version: int) -> None:
     """Writes each row of the chunks (n, k) as a JSON object on its own line: `schema_version`, then the columns by
-    name.
+    name; null if infinite.
 
     neighbours: count of trailing (triangle, distance) column pairs. They become two lists, `nearest_triangles` and
     `nearest_distances`, without missing neighbours, whose triangle is -1.
@@ -219,7 +220,8 @@ def write_json(file: Any, names: list[str], chunks: Iterator[Floats], neighbours
     single = len(names) - 2 * neighbours
     for chunk in chunks:
         for row in chunk.tolist():
-            members = [f'"{name}": {_number(x)}' for name, x in zip(names[:single], row, strict=False)]
+            numbers = [_number(x) if math.isfinite(x) else "null" for x in row[:single]]
+            members = [f'"{name}": {number}' for name, number in zip(names[:single], numbers, strict=True)]
             if neighbours:
                 triangles = [_number(x) for x in row[single::2] if x >= 0]
                 distances = map(_number, row[single + 1 :: 2][: len(triangles)])

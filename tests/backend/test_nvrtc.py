@@ -75,7 +75,7 @@ def test_an_edit_recompiles_the_kernels_of_headers_that_include_it(monkeypatch: 
     assert changed_by("surface/render.h") == {"sdf_render", "sdf_render_beside"}
     packets = {"sdf_distance_packet", "sdf_distance_sample", "sdf_distance_single"}
     assert changed_by("distance/packet.h") == packets | {"sdf_octree_grow"}
-    proofs = {"sdf_proof_cells", "sdf_proof_settle", "sdf_proof_split"}
+    proofs = {f"sdf_proof_{name}" for name in ("corners", "centres", "cells", "settle", "split")}
     proofs |= {"sdf_patch_near", "sdf_patch_bound", "sdf_patch_split", "sdf_patch_exact"}
     assert changed_by("verify/exact.h") == {"sdf_exact_distance", "sdf_exact_winding"} | proofs
     octree = changed_by("octree/levels.h")

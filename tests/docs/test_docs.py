@@ -41,6 +41,7 @@ UNMARKED = {
     "docs/index.md": 1,
     "docs/guides/commands.md": 2,  # test_commands.py
     "docs/guides/pipelines.md": 1,  # for Snakemake: test_pipelines.py
+    "docs/internals/proof.md": 1,  # test_proof.py
     "docs/reference/file.md": 1,  # test_format.py
     "docs/reference/commands/index.md": 1,  # test_completion_installs
     "docs/reference/commands/profile.md": 1,  # GPUs

@@ -26,7 +26,7 @@ PAGE = (ROOT / "docs" / "reference" / "file.md").read_text()
 def field(request: pytest.FixtureRequest) -> sdfcli.Field:
     torus = ROOT / "sample_meshes" / "torus.obj"
     return sdfcli.build(
-        torus, octree=request.param, depth=6, device="cpu", nearest=True, why=request.param == "adaptive"
+        torus, octree=request.param, depth=6, device="cpu", nearest=True, why=request.param == "adaptive", prove=True
     )
 
 
@@ -118,5 +118,5 @@ def test_values_are_in_the_order_of_the_page(tmp_path: Path) -> None:
 def test_everything_is_named(path: Path) -> None:
     with h5py.File(path) as file:
         info = json.loads(file.attrs["info"])
-        names = {*file, *file.attrs, *info, *info["parameters"], *info["mesh"]}
+        names = {*file, *file.attrs, *info, *info["parameters"], *info["mesh"], *info["certificate"]}
     assert {name for name in names if f"`{name}`" not in PAGE} == set()

@@ -82,10 +82,21 @@ EXAMPLES = {
     "doctor": "doctor",
 }
 MORE = {
-    "build": {"error"},
+    "build": {"error", "proven_error", "certificate"},
     "check": {"error"},
     "samples": {"error"},
-    "query, a point": {"gx", "gy", "gz", "nearest_x", "nearest_y", "nearest_z", "triangle", "outside"},
+    "query, a point": {
+        "gx",
+        "gy",
+        "gz",
+        "lower",
+        "upper",
+        "nearest_x",
+        "nearest_y",
+        "nearest_z",
+        "triangle",
+        "outside",
+    },
     "query": {"pairs"},
     "collide, a pose": {"frame", "posed"},
     "collide --path": {"output", "margin", "contacts"},
@@ -102,7 +113,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sdfcli.build(TORUS, device="cpu", depth=3).save(made / "field.h5")
     sequences.write(made / "anim.h5", [TORUS, TORUS], [0.0, 1.0], depth=3)
     sdfcli.build(TORUS, device="cpu").save(made / "water.h5")
-    sdfcli.build(TORUS, device="cpu", depth=3, nearest=True, why=True).save(made / "near.h5")
+    sdfcli.build(TORUS, device="cpu", depth=3, nearest=True, why=True, prove=True).save(made / "near.h5")
     (made / "points.txt").write_text("0 0 0\n")
     return made
 
@@ -205,7 +216,7 @@ def test_attributes_are_those_of_the_page() -> None:
 
 def test_the_schema_of_info_is_its_check() -> None:
     """A value that one refuses the other refuses, too."""
-    info = sdfcli.build(TORUS, device="cpu", depth=3, unit=4).info
+    info = sdfcli.build(TORUS, device="cpu", depth=3, unit=4, prove=True).info
     schema = Draft202012Validator(as_json_schema(INFO))
     wrong = (None, True, -1, 0, 1, 2.5, 1e300, "text", "A word", [], [1, 2, 3, 4], [1, 2, 3, "x"], {}, {"x": 1})
     for names, kind in entries(INFO):

@@ -986,7 +986,9 @@ def test_chunks_are_unpacked_as_by_hdf5(data: bytes, itemsize: int, filters: lis
 def test_a_dataset_that_is_called_otherwise(tmp_path: Path) -> None:
     """Nothing that is said to be there may be passed over."""
     path = tmp_path / "field.h5"
-    sdfcli.build(shapes.octahedron(), depth=3, tolerance=0.05, device="cpu", nearest=True, why=True).save(path)
+    sdfcli.build(shapes.octahedron(), depth=3, tolerance=0.05, device="cpu", nearest=True, why=True, prove=True).save(
+        path
+    )
     whole = path.read_bytes()
     for name in read_names(path):
         path.write_bytes(whole)

@@ -67,6 +67,7 @@ CASES = {
     Cause.BALANCE: Case(star, {"tolerance": 0.02}),
     Cause.HANGING: Case(bored, {"tolerance": 2.2e-3, "band": 4.4e-3}),
     Cause.WAVE: Case(bored, {"tolerance": 2.2e-3, "band": 4.4e-3}, patience=0),
+    Cause.PROOF: Case(lambda: shapes.ANY["two"](np.random.default_rng(7)), {"tolerance": 4e-3, "prove": True}),
 }
 OPEN = Case(bowl, {"tolerance": 0.05, "sign": "winding"})
 """With leaves left coarse at a jump of the sign."""

@@ -114,6 +114,7 @@ constexpr unsigned SDF_BALL_DOUBTFUL = 4;  // empty, but the centre may lie beyo
 
 // ---- Proofs (verify/prove.h): marks of a leaf ----
 
+constexpr unsigned SDF_PROOF_RUN = 16;     // corners per thread
 constexpr unsigned SDF_PROOF_FREE = 1;     // no face lies in it
 constexpr unsigned SDF_PROOF_OUTSIDE = 2;  // the centre of a part without faces is outside
 constexpr unsigned SDF_PROOF_INSIDE = 4;   // or inside

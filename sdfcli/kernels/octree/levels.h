@@ -37,6 +37,7 @@ enum Cause : u8 {
     BY_BALANCE,  // it would be two levels coarser than a neighbour's children
     BY_HANGING,  // its interpolation moves its neighbours' hanging corners too far
     BY_WAVE,     // it lies ahead of a wave of such splits (octree/balance.py)
+    BY_PROOF,    // its error is not proven to be within the tolerance (octree/balance.py)
 };
 
 // Requests a split; an earlier cause stays. A launch's threads that share a cell request it for the same cause.

@@ -87,10 +87,10 @@ struct ExactHit {
 };
 FN const double* exact_triangle(const ExactTree& tree, u32 triangle) { return tree.triangle + 9 * (size_t)triangle; }
 
-// The nearest triangle, or `best` if none is nearer. Nearer child first; nodes no nearer than the best triangle so far
-// are pruned.
-FN ExactHit exact_nearest(const ExactTree& tree, D3 p, ExactHit best) {
-    u32 stack[SDF_EXACT_STACK] = {0};
+// The nearest triangle below a node, or `best` if none is nearer. Nearer child first; nodes no nearer than the best
+// triangle so far are pruned.
+FN ExactHit exact_nearest(const ExactTree& tree, D3 p, ExactHit best, u32 root = 0) {
+    u32 stack[SDF_EXACT_STACK] = {root};
     double bound[SDF_EXACT_STACK] = {0.0};
     for (int depth = 1; depth > 0;) {
         u32 node = stack[--depth];
