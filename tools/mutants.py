@@ -902,6 +902,13 @@ MUTANTS = [
         ),
     ),
     Mutant(
+        "surface lost beside surface",
+        "sdfcli/quality/proven_surface.py",
+        "lost=np.flatnonzero(known & faces & ~_near(backend, corner, len(value), crossed))",
+        "lost=np.flatnonzero(known & faces & crossed)",
+        (f"{PROOF}::test_surface_that_is_lost_and_surface_without_faces",),
+    ),
+    Mutant(
         "proof of changed leaves left out",
         "sdfcli/quality/certify.py",
         "for c in range(8):",

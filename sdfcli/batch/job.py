@@ -79,8 +79,8 @@ def _required(mesh: str, facts: Outcome, require: str | None) -> Outcome:
         unit = facts.get("unit") or facts["health"]["diagonal"]
         far, allowed = (f"{facts[name] * unit:.4g}" for name in ("max_error", "tolerance"))
         faults.append(f"the error {far} misses the tolerance {allowed}, in the mesh's units")
-    proven = facts.get("proven_error", 0.0)
-    if require is not None and (proven is None or proven > facts["tolerance"]):
+    proven = facts.get("proven_error")
+    if require is not None and "proven_error" in facts and (proven is None or proven > facts["tolerance"]):
         faults.append("the error is not proven to be within the tolerance")
     if not faults:
         return {"exit_code": 0}

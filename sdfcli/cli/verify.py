@@ -14,7 +14,7 @@ from sdfcli.cli import options
 from sdfcli.cli.fields import open_field, print_failure
 from sdfcli.cli.output import error_text, print_json, print_table, progress, say, show
 from sdfcli.cli.records import ABSENT, Amount, Count, Line, Record, Vector
-from sdfcli.cli.wording import length_text, lengths_of, unit_name
+from sdfcli.cli.wording import at_most_text, leaves_text, length_text, lengths_of, unit_name
 from sdfcli.errors import CheckFailedError, InputError, SdfError, UsageError, worst_code
 from sdfcli.params import NAME, check_tolerance
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sdfcli.quality.accuracy import RegionErrors
     from sdfcli.quality.as_given import TurnedShell
     from sdfcli.quality.prove import Proof
+    from sdfcli.quality.proven_surface import ProvenSurface
     from sdfcli.quality.verification import Verification
 
 MOST_TURNED = 5
@@ -58,6 +59,15 @@ class Unproven(Record):
     cell: Amount
 
 
+class Surface(Record):
+    """What is proven of the field's surface."""
+
+    error: Amount | None
+    lengths: dict[str, Amount | None]
+    lost: Count
+    extra: Count
+
+
 class Proven(Record):
     """Bounds on the error everywhere in the domain."""
 
@@ -69,6 +79,7 @@ class Proven(Record):
     at: Vector
     cell: Amount
     unproven: list[Unproven]
+    surface: Surface | None
 
 
 class Verified(Line, title="verify", shared="input tolerance max_error lengths notes"):
@@ -91,8 +102,10 @@ class Verified(Line, title="verify", shared="input tolerance max_error lengths n
         Proven,
         "with `--prove`: the largest possible error, `max_error`, and the largest one `found`, both as `lengths`, too; "
         "the number of `leaves` and the share `certified` to be within the tolerance; the centre, `at`, and edge, "
-        "`cell`, of the leaf with the largest possible error; and for the leaves not certified, `unproven`, by "
-        "`reason`: their number, and centre and edge of the first",
+        "`cell`, of the leaf with the largest possible error; for the leaves not certified, `unproven`, by "
+        "`reason`: their number, and centre and edge of the first; and of the field's `surface`, null without signs: "
+        "its largest possible distance from the mesh, `error`, null if unknown, and the numbers of leaves with `lost` "
+        "and with `extra` surface",
     ] = ABSENT
 
 
@@ -273,7 +286,14 @@ def _proven(field: Field, proof: Proof, unit: float) -> Proven:
             for reason, leaves in proof.unproven.items()
             for at, edge in zip(*leaf_boxes(field, leaves[:1]), strict=True)
         ],
+        surface=_surface(proof.surface, unit) if proof.surface else None,
     )
+
+
+def _surface(found: ProvenSurface, unit: float) -> Surface:
+    error = found.error if math.isfinite(found.error) else None
+    lengths = {"error": error if error is None else error * unit}
+    return Surface(error=error, lengths=lengths, lost=len(found.lost), extra=len(found.extra))
 
 
 def _print_proof(field: Field, proof: Proof, head: str = "") -> None:
@@ -286,12 +306,23 @@ def _print_proof(field: Field, proof: Proof, head: str = "") -> None:
         f"{head}proof: {share}; the largest possible error, {length_text(proof.error, field.unit, name)}, is at "
         f"{_place(proof.where)}, and {length_text(proof.found, field.unit, name)} was found"
     )
+    if found := proof.surface:
+        known = math.isfinite(found.error)
+        near = f"lies within {at_most_text(found.error, field.unit, name)} of" if known else "has no bound to"
+        show(f"{head}surface: the field's {near} the mesh's; {_differing(found)}")
     for reason, leaves in proof.unproven.items():
         (at,), (edge,) = leaf_boxes(field, leaves[:1])
         say(
             f"note: {head}{len(leaves):,} leaves are not certified: {reason}; the first is at {_place(at)}, with an "
             f"edge of {edge:.4g}"
         )
+
+
+def _differing(found: ProvenSurface) -> str:
+    """Where a surface and the mesh may have another topology."""
+    places = [(found.lost, "with faces may have lost it"), (found.extra, "may have some away from all faces")]
+    told = [f"{leaves_text(len(leaves))} {what}" for leaves, what in places if len(leaves)]
+    return ", ".join(told) or "none is lost, and none is away from all faces"
 
 
 def _place(at: Iterable[float]) -> str:

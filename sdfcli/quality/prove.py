@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.octree.grown import Progress
 from sdfcli.quality.accuracy import MOST_SUSPECTS, at_jumps
 from sdfcli.quality.as_given import GivenMesh
+from sdfcli.quality.proven_surface import ProvenSurface, proven_surface
 
 HALVINGS, HOLE_HALVINGS = 8, 4
 """Maximum halvings of a leaf; and of one with parts in which the sign may change without a face."""
@@ -64,6 +65,7 @@ class Proof:
             and `not certified after N halvings`. `jump`: the sign changes without a face in the leaf, or within a
             leaf's width of it; `open hole`: it may change there.
         closed: whether no sign can change without a face.
+        surface: what follows for the field's surface; None unless requested, and for unsigned distances.
     """
 
     error: float
@@ -74,6 +76,7 @@ class Proof:
     bound: Bounds
     unproven: dict[str, Ints]
     closed: bool
+    surface: ProvenSurface | None = None
 
     @property
     def certified(self) -> float:
@@ -122,10 +125,12 @@ class _Parents(NamedTuple):
 def prove(
     field: Field, reference: GivenMesh, backend: Backend, unit: float, tolerance: float, band: float, progress: Progress
 ) -> Proof:
-    """Bounds a field's error in every leaf. unit: in the mesh's units; tolerance, band: in units."""
-    return conclude(
-        field, reference, bound_leaves(field, reference, backend, unit, tolerance, band, progress), tolerance
-    )
+    """Bounds a field's error in every leaf, and its surface. unit: in the mesh's units; tolerance, band: in units."""
+    leaves = bound_leaves(field, reference, backend, unit, tolerance, band, progress)
+    proof = conclude(field, reference, leaves, tolerance)
+    if not reference.signed:
+        return proof
+    return replace(proof, surface=proven_surface(field, backend, leaves.mark, proof.bound, band))
 
 
 def bound_leaves(

@@ -104,12 +104,46 @@ class Attack:
         return np.asarray(error / np.maximum(1, np.abs(truth) / band))
 
 
+def surface_points(field: Field) -> Floats:
+    """Points of the field's surface (k, 3) on the leaves' edges."""
+    leaf_corner = field._arrays_on(select_backend("cpu"))["leaf_corner"]
+    position = field.domain.origin + field.domain.length * lattice_position(field.corner_key)
+    found = []
+    for c in range(8):
+        for axis in (a for a in range(3) if not c >> a & 1):
+            one, two = leaf_corner[:, c], leaf_corner[:, c | 1 << axis]
+            u, v = field.distance[one].astype(float), field.distance[two].astype(float)
+            meet = (u < 0) != (v < 0)
+            share = (u[meet] / (u[meet] - v[meet]))[:, None]
+            found.append((1 - share) * position[one[meet]] + share * position[two[meet]])
+    return np.concatenate(found)
+
+
+def check_surface(cpu: Backend, field: Field, mesh: Mesh, proof: Proof) -> None:
+    """No point of the field's surface is farther from the mesh than proven; vertices without surface around are in the
+    leaves that have lost it."""
+    if proof.surface is None:
+        assert field.info["sign"] == "none"
+        return
+    bounded, points = np.isfinite(proof.bound), surface_points(field)
+    points = points[bounded[field.leaf_at(points)]]
+    distance = GivenMesh(mesh, False, cpu).signed_distance(points)
+    assert distance.max(initial=0.0) <= (proof.surface.error * (1 + 1e-6) + 1e-6) * mesh.unit
+    corner = field._arrays_on(cpu)["leaf_corner"]
+    value, touched = field.distance[corner], np.zeros(len(field.distance), bool)
+    touched[corner[(value.min(axis=1) <= 0) & (value.max(axis=1) >= 0)]] = True
+    leaves = np.unique(field.leaf_at(mesh.vertices))
+    without = leaves[~touched[corner[leaves]].any(axis=1) & bounded[leaves]]
+    assert set(without.tolist()) <= set(proof.surface.lost.tolist())
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.01])
 @pytest.mark.parametrize("name", MESHES)
 def test_no_error_exceeds_its_leafs_bound(cpu: Backend, name: str, noise: float) -> None:
     shape = MESHES[name](np.random.default_rng(7))
     field, mesh = built(shape, 0.01 if noise == 0 else 0.03, noise), load_mesh(shape)
     proof, rng = proven(cpu, field, mesh), np.random.default_rng(3)
+    check_surface(cpu, field, mesh, proof)
     bounded = np.flatnonzero(np.isfinite(proof.bound))
     assert len(bounded) > 0.6 * len(proof.bound)
     assert proof.found <= proof.error == proof.bound[bounded].max() == proof.bound[proof.leaf]
@@ -232,3 +266,22 @@ def test_one_wrong_corner_is_found(tmp_path: Path) -> None:
     assert found.proof.error == proof["max_error"]
     wrong = field.domain.origin + field.domain.length * lattice_position(field.corner_key[[corner]])[0]
     assert np.abs(found.proof.where - wrong).max() <= found.proof.edge
+
+
+def test_surface_that_is_lost_and_surface_without_faces(cpu: Backend) -> None:
+    (ball, faces), (small, others) = shapes.icosphere(3), shapes.icosphere(1)
+    shape = np.concatenate([ball, 0.01 * small + [1.5, 0.1, 0.2]]), np.concatenate([faces, others + len(ball)])
+    mesh, field = load_mesh(shape), built(shape, tolerance=2e-2, thin=0.0, sign="winding")
+    proof = proven(cpu, field, mesh)
+    assert proof.surface is not None
+    assert proof.unproven == {}
+    assert len(proof.surface.extra) == 0
+    low, edge = leaf_boxes(field, proof.surface.lost)
+    assert 0 < len(low) < 30
+    assert (np.abs(low - [1.5, 0.1, 0.2]).max(axis=1) <= edge).all()
+    distance = field.distance.copy()
+    distance[0] = -1.0  # at the domain's corner
+    proof = proven(cpu, replace(field, distance=distance), mesh)
+    assert proof.surface is not None
+    assert len(proof.surface.extra) == 1
+    assert proof.surface.extra[0] == 0
