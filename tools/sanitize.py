@@ -180,6 +180,8 @@ def work() -> None:
         walls.picture(width=32, height=24, device="cpu", threads=THREADS)
         turned = (np.asarray(mesh.vertices)[:, [1, 2, 0]], mesh.faces)
         sdfcli.compare(mesh, turned, samples=300, device="cpu", threads=THREADS)
+        box = trimesh.creation.box()  # whose parts are split
+        sdfcli.compare(box, (box.vertices[:, [1, 2, 0]], box.faces), samples=300, device="cpu", threads=THREADS)
         sdfcli.comparison_image(mesh, turned, size=64, device="cpu", threads=THREADS)
         compare(mesh, 4, device="cpu", threads=THREADS, samples=300)
         sdfcli.isosurface(points.reshape(10, 15, 30), iso=points.mean(), device="cpu", threads=THREADS)
