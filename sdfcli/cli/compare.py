@@ -11,6 +11,7 @@ import typer
 from sdfcli.cli import options
 from sdfcli.cli.output import print_json, print_table, progress, say
 from sdfcli.cli.records import ABSENT, Amount, Count, Line, Record, Vector
+from sdfcli.cli.wording import place_text
 from sdfcli.errors import CheckFailedError
 from sdfcli.params import UNITS
 
@@ -235,7 +236,7 @@ def _print_report(a: Path, b: Path, found: Comparison, sentence: str, picture: P
     print_table(title, rows, ("distances", "largest", "mean", "rms", "outside", "inside"), verdict=verdict)
     error = max((each / value for way in ways for each, value in _errors(way)), default=0.0)
     facts = [
-        (f"farthest in {names[k]}", f"{_place(way.point)}, face {way.face}; nearest: face {way.nearest_face}")
+        (f"farthest in {names[k]}", f"{place_text(way.point, 6)}, face {way.face}; nearest: face {way.nearest_face}")
         for k, way in enumerate(ways)
     ]
     sampled = f"mean, rms, outside and inside, at {ways[0].samples:,} points"
@@ -254,7 +255,3 @@ def _names(a: Path, b: Path) -> tuple[str, str]:
 
 def _errors(way: Deviation) -> list[tuple[float, float]]:
     return [(error, value) for error, value in ((way.mean_error, way.mean), (way.rms_error, way.rms)) if value > 0]
-
-
-def _place(at: tuple[float, float, float]) -> str:
-    return ", ".join(f"{x:.6g}" for x in at)

@@ -13,6 +13,7 @@ from sdfcli.cli import options
 from sdfcli.cli.build_options import Scale
 from sdfcli.cli.output import print_json, print_table, progress, say
 from sdfcli.cli.records import Amount, Count, Line, Record, Rule, Vector, took
+from sdfcli.cli.wording import place_text
 from sdfcli.errors import CheckFailedError, UsageError
 from sdfcli.params import UNITS, check_scale
 
@@ -118,17 +119,8 @@ def thickness(
     size: Annotated[
         str, typer.Option(metavar="WxH", help="Size of --picture in pixels, without its scale; N for N x N.")
     ] = "800x600",
-    view: Annotated[
-        str,
-        typer.Option(
-            **options.words("front", "back", "left", "right", "top", "bottom", "iso", others="AZIMUTH,ELEVATION"),
-            help="View direction of --picture, a name or angles in degrees.",
-        ),
-    ] = "-30,20",
-    up: Annotated[
-        str,
-        typer.Option(**options.words("y", "z"), help="Up axis of the mesh; the front is +z (y up) or -y (z up)."),
-    ] = "y",
+    view: options.View = "-30,20",
+    up: options.Up = "y",
     units: Annotated[
         str | None,
         typer.Option(
@@ -263,11 +255,7 @@ def _fault(report: Measured) -> str:
     thinnest = report.thinnest
     assert thinnest
     share = f"{report.below:.2%} of the surface is thinner than {report.limit:g}"
-    return f"{share}; {thinnest.thickness:.4g} at the thinnest, at {_place(thinnest.point)}"
-
-
-def _place(point: list[float]) -> str:
-    return ", ".join(f"{x:.4g}" for x in point)
+    return f"{share}; {thinnest.thickness:.4g} at the thinnest, at {place_text(thinnest.point)}"
 
 
 def _print_report(report: Measured) -> None:
@@ -280,7 +268,7 @@ def _print_report(report: Measured) -> None:
         thinnest = report.thinnest
         across = "" if thinnest.opposite is None else f", {thinnest.opposite:.4g} along the normal"
         rows += [
-            ("thinnest", f"{thinnest.thickness:.4g}{across}, at {_place(thinnest.point)}"),
+            ("thinnest", f"{thinnest.thickness:.4g}{across}, at {place_text(thinnest.point)}"),
             ("quantiles", ", ".join(f"{each.share:.0%} up to {each.thickness:.4g}" for each in report.quantiles)),
         ]
     if report.limit is not None:

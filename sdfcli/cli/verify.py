@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +13,7 @@ from sdfcli.cli import options
 from sdfcli.cli.fields import open_field, print_failure
 from sdfcli.cli.output import error_text, print_json, print_table, progress, say, show
 from sdfcli.cli.records import ABSENT, Amount, Count, Line, Record, Vector
-from sdfcli.cli.wording import at_most_text, leaves_text, length_text, lengths_of, unit_name
+from sdfcli.cli.wording import at_most_text, leaves_text, length_text, lengths_of, place_text, unit_name
 from sdfcli.errors import CheckFailedError, InputError, SdfError, UsageError, worst_code
 from sdfcli.params import NAME, check_tolerance
 
@@ -304,7 +303,7 @@ def _print_proof(field: Field, proof: Proof, head: str = "") -> None:
     share = f"{math.floor(1e4 * proof.certified) / 100:.2f} % of {len(proof.bound):,} leaves certified"
     show(
         f"{head}proof: {share}; the largest possible error, {length_text(proof.error, field.unit, name)}, is at "
-        f"{_place(proof.where)}, and {length_text(proof.found, field.unit, name)} was found"
+        f"{place_text(proof.where)}, and {length_text(proof.found, field.unit, name)} was found"
     )
     if found := proof.surface:
         known = math.isfinite(found.error)
@@ -313,8 +312,8 @@ def _print_proof(field: Field, proof: Proof, head: str = "") -> None:
     for reason, leaves in proof.unproven.items():
         (at,), (edge,) = leaf_boxes(field, leaves[:1])
         say(
-            f"note: {head}{len(leaves):,} leaves are not certified: {reason}; the first is at {_place(at)}, with an "
-            f"edge of {edge:.4g}"
+            f"note: {head}{len(leaves):,} leaves are not certified: {reason}; the first is at {place_text(at)}, "
+            f"with an edge of {edge:.4g}"
         )
 
 
@@ -323,10 +322,6 @@ def _differing(found: ProvenSurface) -> str:
     places = [(found.lost, "with faces may have lost it"), (found.extra, "may have some away from all faces")]
     told = [f"{leaves_text(len(leaves))} {what}" for leaves, what in places if len(leaves)]
     return ", ".join(told) or "none is lost, and none is away from all faces"
-
-
-def _place(at: Iterable[float]) -> str:
-    return ", ".join(f"{x:.4g}" for x in at)
 
 
 def _figures(field: Field, region: RegionErrors, unit: float) -> Region:
@@ -355,7 +350,7 @@ def _rows(found: dict[str, RegionErrors], unit: float) -> list[tuple[str, ...]]:
 def _print_turned(turned: list[TurnedShell], head: str = "") -> None:
     """Notes the shells that a build turned. head: the field, if there are several."""
     for shell in turned[:MOST_TURNED]:
-        place = _place(shell.at)
+        place = place_text(shell.at)
         why = f"the winding number of the mesh as it is given is {shell.winding:.3g} in it"
         verb = "was turned:" if shell.confirmed else "was turned in the build, and is not here:"
         say(f"note: {head}a shell of {shell.faces:,} faces, at {place}, {verb} {why}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from sdfcli.cli.output import error_text
@@ -29,6 +30,11 @@ ERROR_LIMITS = {
 def kept_text(limit: str | None) -> str:
     """Whether the tolerance was kept, and if not, why."""
     return "kept" if limit is None else ERROR_LIMITS.get(limit, "missed")
+
+
+def place_text(point: Iterable[float], digits: int = 4) -> str:
+    """A point's coordinates as text."""
+    return ", ".join(f"{x:.{digits}g}" for x in point)
 
 
 def leaves_text(count: int) -> str:
