@@ -738,10 +738,17 @@ MUTANTS = [
     ),
     Mutant(
         "blocks: values of the subtrees before",
-        "sdfcli/field/blocks.py",
-        "begin = sums - count + ",
-        "begin = ",
+        "sdfcli/kernels/field/blocks.h",
+        "starts[level] + a.sums[place];",
+        "starts[level];",
         ("tests/field/test_blocks.py::test_order_and_code",),
+    ),
+    Mutant(
+        "blocks: rounds a half step up",
+        "sdfcli/kernels/field/blocks.h",
+        "whole = shifted / parts - (shifted % parts < 0);",
+        "whole = shifted / parts;",
+        ("tests/test_hashes.py::test_bits",),
     ),
     Mutant(
         "blocks: values of the blocks before",

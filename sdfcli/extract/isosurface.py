@@ -93,12 +93,13 @@ class Volume(NamedTuple):
 
 def open_source(source: Field | PlacedVolume | PathLike[str] | npt.ArrayLike) -> Any:
     """A Field, an array, memory-mapped if from a .npy file, or a Volume. Raises InputError for anything else."""
+    if isinstance(source, Field):
+        return source
     if not isinstance(source, str | PathLike):
         placed: Any = source
         if all(hasattr(placed, name) for name in ("distance", "origin", "spacing")):
             return Volume(placed.distance, np.asarray(placed.spacing), np.asarray(placed.origin))
-        found = source if isinstance(source, Field) or hasattr(source, "dtype") else np.asarray(source)
-        return found if isinstance(found, Field) else unmasked(found, "volume")
+        return unmasked(source if hasattr(source, "dtype") else np.asarray(source), "volume")
     path = existing_file(source)
     read = VOLUMES.get(path.suffix.lower())
     if read is None:

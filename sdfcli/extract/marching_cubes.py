@@ -30,6 +30,9 @@ PART = 1 << 19
 MOST_VERTICES = (1 << 31) - 1
 """Maximum vertex count in mesh files."""
 
+SPARE = 1.2
+"""Memory reserved for a surface, of what its first parts lead to expect; unused memory is never touched."""
+
 STAGES = ("source", "flags", "flag_scan", "cases", "count_scan", "polygons", "copy")
 """Stages of an extraction. The five in the middle are the method; the other two get its input and return its output."""
 
@@ -81,7 +84,8 @@ def extract(
     MOST_VERTICES vertices.
     """
     count = max(1, -(-len(source) // (part * len(backends))))
-    pieces: list[tuple[Array, Array]] = []
+    pieces: list[tuple[Array, Array]] = []  # on the device, or the only one
+    vertices_there, faces_there = _Rows(np.float64), _Rows(np.uint32)
     cut, made = False, 0
     for first, last in split(len(source), [1.0] * count, source.granularity):
         shares = split(last - first, weights or [1.0] * len(backends), source.granularity)
@@ -96,15 +100,15 @@ def extract(
         vertices, triangles = _scan_counts(parts, made)
         if made + vertices > MOST_VERTICES:
             raise OutOfMemoryError(f"more than {MOST_VERTICES} vertices; use a smaller --cells")
-        if len(parts) > 1:  # each is copied to its place: joining them takes as long as the copies
-            whole = np.empty((vertices, 3), np.float64), np.empty((triangles, 3), np.uint32)
+        if not to_host or count == len(parts) == 1:
+            pieces.append(parts[0].mesh(to_host))
+        else:
+            done = last / len(source)
+            to_vertices, to_faces = vertices_there.add(vertices, done), faces_there.add(triangles, done)
             for each in parts:
                 own_vertices = slice(*(end - made for end in each.vertex_range))
-                each.out = whole[0][own_vertices], whole[1][slice(*each.triangle_range)]
+                each.out = to_vertices[own_vertices], to_faces[slice(*each.triangle_range)]
             at_once(Part.mesh, parts)
-            pieces.append(whole)
-        else:
-            pieces.append(parts[0].mesh(to_host))
         made += vertices
         cut = cut or any(each.cut for each in parts)
         if seconds is not None:
@@ -112,9 +116,36 @@ def extract(
                 seconds[name] = seconds.get(name, 0.0) + sum(each.seconds[name] for each in parts)
     if made == 0:
         raise source.nothing_there()
-    join = np.concatenate if to_host else backends[0].xp.concatenate
+    if not pieces:
+        return Surface(vertices_there.rows, faces_there.rows, cut)
+    join = backends[0].xp.concatenate
     positions, faces = pieces[0] if len(pieces) == 1 else (join(arrays) for arrays in zip(*pieces, strict=True))
     return Surface(positions, faces, cut)
+
+
+class _Rows:
+    """Rows (n, 3) on the host, filled part by part. The first parts tell how much memory to reserve for all: joining
+    parts afterwards would take as long as copying them from the devices."""
+
+    def __init__(self, dtype: Any) -> None:
+        self._reserved, self._used = np.empty((0, 3), dtype), 0
+
+    def add(self, count: int, done: float) -> npt.NDArray[Any]:
+        """Adds and returns `count` rows, undefined yet. done: these and earlier rows' share of all, as far as known."""
+        used = self._used + count
+        if used > len(self._reserved):
+            spare = SPARE if done < 1 else 1.0
+            grown = np.empty((int(spare * used / done), 3), self._reserved.dtype)
+            grown[: self._used] = self._reserved[: self._used]
+            self._reserved = grown
+        found = self._reserved[self._used : used]
+        self._used = used
+        return found
+
+    @property
+    def rows(self) -> npt.NDArray[Any]:
+        """All rows."""
+        return self._reserved[: self._used]
 
 
 def _scan_counts(parts: Sequence[Part], base: int) -> tuple[int, int]:

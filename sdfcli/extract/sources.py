@@ -183,7 +183,7 @@ class FieldSource:
             "sdf_leaf_meets",
             corners,
             around=around,
-            corner_key=backend.from_host(self.field.corner_key),
+            corner_key=self.field._corner_keys_on(backend),
             leaves=leaf_group(backend, arrays),
             side=side,
             iso=self.level,

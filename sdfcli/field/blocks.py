@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.errors import InputError
+from sdfcli.extract.scan import Counts
 from sdfcli.spatial.morton import LATTICE_BITS
 
 MOST_LEAVES = 1 << 21
@@ -134,8 +135,9 @@ def cut(backend: Backend, leaf_key: Array, most: int) -> tuple[Cells, Cells]:
         level += 1
         size, large = cell_size(np.full(1, level, np.uint8)), count > most
         key = (key[large, None] + np.arange(8, dtype=np.uint64) * size).ravel()
-        edges = backend.from_host(np.append(key, key + size))
-        begin, end = np.split(backend.to_host(backend.xp.searchsorted(leaf_key, edges)), 2)
+        edges, leaf = backend.from_host(np.append(key, key + size)), backend.xp.empty(2 * len(key), np.uint32)
+        backend.run("sdf_block_search", len(edges), leaves=len(leaf_key), leaf_key=leaf_key, key=edges, leaf=leaf)
+        begin, end = np.split(backend.to_host(leaf).astype(np.int64), 2)
     key, levels, count = np.concatenate(found, axis=1)
     order = np.lexsort((levels, key))
 
@@ -185,7 +187,7 @@ class Trees:
         self._work = {name: xp.empty(max(1, splits), np.uint32) for name in ("mask", "before")}
         levels, ends = backend.from_host(level), backend.from_host(leaf_end)
         self.blocks = self._group(levels, ends, leaf_level)
-        self.around = self._group(xp.zeros(1, np.uint8), xp.full(1, count, np.uint32), levels)
+        self.around = self._group(xp.zeros(1, np.uint8), backend.filled(1, count, np.uint32), levels)
         self.only = xp.zeros(1, np.uint32)
         """The index of the only block around blocks."""
         self.run("tree", self.only, self.around)
@@ -221,25 +223,24 @@ class Trees:
         """Makes all blocks' trees, leaf by leaf in parallel. Returns their split cells, in Morton order, one by one."""
         backend, xp, blocks = self.backend, self.backend.xp, self.blocks
         n, cells = len(leaf_key), (len(leaf_key) - len(self.root)) // 7
-        begun = xp.zeros(n + 1, np.uint32)
-        backend.run("sdf_block_begun", n, all=blocks, leaf_key=leaf_key, begun=begun)
-        before = xp.cumsum(begun, dtype=np.uint32) - begun
+        begun = Counts(backend, n)
+        backend.run("sdf_block_begun", n, all=blocks, leaf_key=leaf_key, begun=begun.values)
+        begun.start()
         self.check()
-        if int(before[n]) != cells:
+        if int(backend.to_host(begun.sums[-1:])[0]) != cells:
             raise InputError("the leaves do not fill the domain")
         block, key = xp.empty(cells, np.uint32), xp.empty(cells, np.uint64)
-        own = Subtrees(block, key, xp.empty(cells, np.uint8), xp.ones(cells, np.uint8))
-        given = {"leaf_key": leaf_key, "begun": begun, "before": before}
-        backend.run("sdf_block_link", n, all=blocks, of=own.group(backend), **given)
+        own = Subtrees(block, key, xp.empty(cells, np.uint8), xp.empty(cells, np.uint8))
+        backend.run("sdf_block_link", n, all=blocks, leaf_key=leaf_key, sums=begun.sums, of=own.group(backend))
         self.check()
         return own
 
-    def counts(self, subtrees: Subtrees, blocks: Group, hanging: bool) -> Array:
-        """Value counts (k, 16) uint32 of subtrees, by level."""
+    def counts(self, subtrees: Subtrees, blocks: Group, hanging: bool) -> Counts:
+        """Value counts (16 k,) of subtrees, by level."""
         n = len(subtrees.block)
-        count, of = self.backend.xp.empty((n, LEVELS), np.uint32), subtrees.group(self.backend)
-        self.backend.run("sdf_block_count", n, all=blocks, of=of, hanging=int(hanging), count=count)
-        return count
+        found, of = Counts(self.backend, LEVELS * n), subtrees.group(self.backend)
+        self.backend.run("sdf_block_count", n, all=blocks, of=of, hanging=int(hanging), count=found.values)
+        return found
 
     def all_around(self) -> Subtrees:
         """All cells around blocks, as one subtree."""
@@ -247,8 +248,8 @@ class Trees:
 
     def begin_around(self) -> U32:
         """(17,): index of the first value of each level around blocks, and of the end."""
-        counts = self.backend.to_host(self.counts(self.all_around(), self.around, hanging=True))
-        return np.cumsum([8, *counts.ravel()], dtype=np.uint32)
+        counts = self.backend.to_host(self.counts(self.all_around(), self.around, hanging=True).values)
+        return np.cumsum([8, *counts], dtype=np.uint32)
 
     def together(
         self, subtrees: Subtrees, end: npt.NDArray[np.int64], hanging: bool
@@ -260,13 +261,16 @@ class Trees:
         while first < len(end):
             last = max(first + 1, int(np.searchsorted(end, done + CELLS_TOGETHER)))
             own = Subtrees(*(each[done : int(end[last - 1])] for each in subtrees))
-            count = self.counts(own, self.blocks, hanging)
-            sums, rows = xp.cumsum(count, axis=0, dtype=np.uint32), end[first:last] - done
-            until = np.zeros((last - first + 1, LEVELS), np.int64)
-            until[1:][rows > 0] = backend.to_host(sums[backend.from_host(rows[rows > 0] - 1)])
-            of_blocks = np.diff(until, axis=0)
-            starts = (of_blocks.cumsum() - of_blocks.ravel()).reshape(of_blocks.shape) - until[:-1]
-            begin = sums - count + backend.from_host(starts.astype(np.uint32))[own.block - np.uint32(first)]
+            counts, n = self.counts(own, self.blocks, hanging), len(own.block)
+            counts.start()
+            ends = backend.from_host(np.append(0, end[first:last] - done).astype(np.uint32))
+            until, begin = xp.empty((len(ends), LEVELS), np.uint32), xp.empty((n, LEVELS), np.uint32)
+            backend.run("sdf_block_ends", len(ends), subtrees=n, sums=counts.sums, end=ends, until=until)
+            sums_there = backend.to_host(until)
+            of_blocks = np.diff(sums_there, axis=0).astype(np.int64)
+            starts = (of_blocks.cumsum() - of_blocks.ravel()).reshape(of_blocks.shape) - sums_there[:-1]
+            given = {"block": own.block, "starts": backend.from_host(starts.astype(np.uint32))}
+            backend.run("sdf_block_begin", n, first=first, sums=counts.sums, **given, begin=begin)
             yield own, begin, of_blocks
             first, done = last, int(end[last - 1])
 
@@ -311,7 +315,8 @@ def encode(
     hanging, around = step is None, trees.begin_around()
     values = {"leaf_corner": leaf_corner, "value": value}
     corner = trees.corners(backend.from_host(trees.root), trees.blocks, **values)
-    domain = trees.corners(xp.full(1, 0 if trees.inner else C.LEAF, np.uint32), trees.around, None, corner)
+    top = backend.filled(1, 0 if trees.inner else C.LEAF, np.uint32)
+    domain = trees.corners(top, trees.around, None, corner)
     whole = backend.to_host(domain).ravel()
 
     def steps_of(
@@ -323,12 +328,13 @@ def encode(
         return steps
 
     given: dict[str, Array | None] = {"leaf_corner": None, "value": corner}
-    found = [steps_of(trees.all_around(), trees.around, backend.from_host(around[:-1]), int(around[-1]), True, given)]
+    begin, count = backend.from_host(around[:-1] - np.uint32(8)), int(around[-1]) - 8
+    found = [steps_of(trees.all_around(), trees.around, begin, count, True, given)]
     if step is None:
         first = whole.view(np.int32)
     else:
         first = np.rint(np.clip(whole / np.float64(step), -(2**30), 2**30)).astype(np.int32)
-    found[0][:8] = backend.from_host(first)
+    found.insert(0, backend.from_host(first))
     counts = []
     for own, begin, of_blocks in trees.together(subtrees, end, hanging):
         found.append(steps_of(own, trees.blocks, begin, int(of_blocks.sum()), hanging, values))
@@ -454,10 +460,25 @@ def _first_eight(backend: Backend, values: Values) -> npt.NDArray[np.float32]:
     return found
 
 
-def unsigned(steps: Array) -> Array:
-    """0, -1, 1, -2, ... as 0, 1, 2, 3, ..., in the smallest type. steps: (n,) int32, on any device."""
-    found = (steps.view(np.uint32) << np.uint32(1)) ^ (steps >> np.int32(31)).view(np.uint32)
-    return found.astype(np.min_scalar_type(int(found.max()) if len(found) else 0))
+def code(backend: Backend, steps: list[Array], parts: int) -> dict[str, npt.NDArray[Any]]:
+    """Steps as a file's lists: residual, in the smallest type, and residual_part if there are several parts per step.
+
+    steps: pieces of (v,) int32 numbers of parts, on the backend. 0, -1, 1, -2, ... are coded as 0, 1, 2, 3, ...
+    """
+    xp, bits = backend.xp, backend.xp.zeros(1, np.uint32)
+    for each in steps:
+        backend.run("sdf_block_bits", len(each), steps=each, parts=parts, bits=bits)
+    total, kind = sum(map(len, steps)), np.min_scalar_type(int(backend.to_host(bits)[0]))
+    lists = {"residual": np.empty(total, kind)} | ({"residual_part": np.empty(total, np.uint8)} if parts > 1 else {})
+    end = 0
+    for each in steps:
+        own = [xp.empty(len(each), array.dtype) for array in lists.values()]
+        given = {"stored": own[0].view(np.uint8), "part": own[1] if parts > 1 else None}
+        backend.run("sdf_block_code", len(each), steps=each, parts=parts, width=kind.itemsize, **given)
+        for array, piece in zip(lists.values(), own, strict=True):
+            array[end : end + len(each)] = backend.to_host(piece)
+        end += len(each)
+    return lists
 
 
 def signed(stored: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

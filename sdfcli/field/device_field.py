@@ -16,7 +16,7 @@ from sdfcli.errors import InputError
 from sdfcli.field.leaf_tree import leaf_nodes
 from sdfcli.field.stored import StoredLeaves
 from sdfcli.mesh.mesh import Domain
-from sdfcli.octree.corners import leaf_corners
+from sdfcli.octree.corners import corner_keys, leaf_corners
 
 CHUNK = 1 << 24
 """Points per launch: with their results, 0.5 GB on a device."""
@@ -54,13 +54,21 @@ class DeviceField:
         """host: waits for a field's arrays on the host. arrays: the device's, if it has them already. stored: the
         leaves, in a file."""
         # No references to self in the functions: a cycle would free device memory late.
-        there = stored is not None and backend.name == any_backend().name
-        make = partial(stored.arrays, backend) if stored and there else lambda: _upload(backend, *host())
-        self.arrays = made = Rebuildable(make, arrays)
-        self.stored = stored
-        self.sampler = Rebuildable(
-            partial(stored.sampler, backend) if stored else lambda: _make_sampler(backend, made.get())
-        )
+        self.stored, self._host = stored, host
+        self.sampler: Rebuildable[dict[str, Any]]
+        if stored:
+            self.sampler = sampler = Rebuildable(partial(stored.sampler, backend))
+            self.arrays = Rebuildable(lambda: _numbered(backend, stored, sampler, host), arrays)
+        else:
+            self.arrays = made = Rebuildable(lambda: _upload(backend, *host()), arrays)
+            self.sampler = Rebuildable(lambda: _make_sampler(backend, made.get()))
+
+    def corner_keys(self, backend: Backend) -> Array:
+        """The corners' sorted Morton codes (m,) uint64 on the device."""
+        if self.stored and _numbers(backend, self.stored):
+            arrays = self.arrays.get()
+            return corner_keys(backend, arrays["leaf_key"], arrays["leaf_level"])
+        return backend.from_host(self._host()[2])
 
     def keep_sampler(self) -> None:
         """Creates the sampler and frees its source arrays, which are as large."""
@@ -114,6 +122,21 @@ class Devices:
 
     fields: dict[str, DeviceField] = field(default_factory=dict)
     home: Backend | None = None
+
+
+def _numbers(backend: Backend, stored: StoredLeaves) -> bool:
+    """Whether a device numbers the corners of leaves in a file itself: a GPU with the memory for it."""
+    return backend.name != any_backend().name and stored.fits(backend)
+
+
+def _numbered(
+    backend: Backend, stored: StoredLeaves, sampler: Rebuildable[dict[str, Any]], host: Callable[[], HostArrays]
+) -> LeafArrays:
+    if backend.name == any_backend().name:
+        return stored.arrays(backend)
+    if stored.fits(backend):
+        return stored.arrays_on(backend, sampler.get())
+    return _upload(backend, *host())
 
 
 def _upload(

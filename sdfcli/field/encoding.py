@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, any_backend
-from sdfcli.field.blocks import Blocks, check_leaves, encode, unsigned
+from sdfcli.field.blocks import Blocks, check_leaves, code, encode
 from sdfcli.field.stored import chunk_sums
 from sdfcli.mesh.mesh import Domain
 
@@ -85,15 +84,7 @@ def encode_leaves(backend: Backend, arrays: dict[str, Array], step: float | None
     blocks, steps, exact = encode(backend, **arrays, step=step)
     if not exact:
         blocks, steps, _ = encode(backend, **arrays, step=None)
-
-    def joined(pieces: Iterable[Array]) -> npt.NDArray[Any]:
-        return np.concatenate([backend.to_host(each) for each in pieces])
-
     if step is None or not exact:
-        return Encoded(blocks, {**lists, "distance": joined(steps).view(np.float32)}, None, 1)
-    whole = steps if parts == 1 else [(each + np.int32(parts // 2)) // np.int32(parts) for each in steps]
-    lists["residual"] = joined(map(unsigned, whole))
-    if parts > 1:
-        rest = (each - of * np.int32(parts) for each, of in zip(steps, whole, strict=True))
-        lists["residual_part"] = joined(map(unsigned, rest))
-    return Encoded(blocks, lists, step, parts)
+        lists["distance"] = np.concatenate([backend.to_host(each) for each in steps]).view(np.float32)
+        return Encoded(blocks, lists, None, 1)
+    return Encoded(blocks, lists | code(backend, steps, parts), step, parts)

@@ -173,6 +173,10 @@ class Field:
         missing."""
         return self._on_device(backend).arrays.get()
 
+    def _corner_keys_on(self, backend: Backend) -> Array:
+        """corner_key (m,) on a device."""
+        return self._on_device(backend).corner_keys(backend)
+
     def _check(self) -> None:
         """Reads and checks all that the field's file has: for a large one, loading checks only what is used. Raises
         InputError if it is damaged."""

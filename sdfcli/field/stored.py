@@ -28,6 +28,8 @@ LEAF_BYTES = 45
 """Memory per decoded leaf, in bytes."""
 ON_GPU = 100
 """The same on a GPU that decodes them."""
+NUMBERED_ON_GPU = 200
+"""The same on a GPU that numbers their corners."""
 MANY = 1 << 20
 """Points for which all blocks are decoded, without looking where the points are."""
 
@@ -160,13 +162,22 @@ class StoredLeaves:
         leaves = self.sampler(backend)
         with self._reading():
             if self._arrays is None:
-                self._arrays, self._corner_key = self._all_arrays(backend, leaves)
+                self._arrays, self._corner_key = self._numbered(backend, leaves)
             return self._arrays
 
-    def _all_arrays(self, backend: Backend, leaves: dict[str, Any]) -> tuple[dict[str, Array], Array]:
+    def fits(self, backend: Backend) -> bool:
+        """Whether a GPU has memory for numbering the corners."""
+        return NUMBERED_ON_GPU * len(self.level.entries) < backend.memory_free()
+
+    def arrays_on(self, backend: Backend, leaves: dict[str, Any]) -> dict[str, Array]:
+        """`arrays` on a GPU. leaves: its `sampler`."""
+        with self._reading():
+            return self._numbered(backend, leaves)[0]
+
+    def _numbered(self, backend: Backend, leaves: dict[str, Any]) -> tuple[dict[str, Array], Array]:
         level, leaf_value = leaves["leaf_level"], leaves["leaf_value"]
-        size = cell_size(self.level.entries)
-        key = backend.from_host(np.cumsum(size) - size)
+        size = cell_size(level)
+        key = backend.xp.cumsum(size) - size
         corner_key = corner_keys(backend, key, level)
         if len(corner_key) != self.corners:
             raise InputError(f"{self.corners:,} corners are stated, but the leaves have {len(corner_key):,}")

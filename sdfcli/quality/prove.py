@@ -184,7 +184,7 @@ def bound_leaves(
     used = backend.compact(used)
     progress(f"proof, {len(used):,} corners")
     runs = -(-len(used) // C.PROOF_RUN)
-    key = backend.from_host(field.corner_key)
+    key = field._corner_keys_on(backend)
     backend.run("sdf_proof_corners", runs, task=task, count=len(used), chosen=used, key=key)
     backend.synchronize()
     del key, used

@@ -63,17 +63,19 @@ def pieces_of(field: Field, backend: Backend) -> Pieces:
 
 
 def _pieces(field: Field, backend: Backend) -> Pieces:
-    arrays, corners = field._arrays_on(backend), len(field.distance)
+    arrays, corners = field._arrays_on(backend), field.corners
     parent = backend.xp.arange(corners, dtype=np.uint32)
     leaf_corner, value = arrays["leaf_corner"], arrays["value"]
     backend.run("sdf_pieces_join", len(leaf_corner), leaf_corner=leaf_corner, value=value, parent=parent)
     backend.run("sdf_shell_roots", corners, state=None, welded=None, parent=parent, number=None)
-    inside = np.flatnonzero(field.distance < 0)
+    distance = backend.to_host(value)
+    inside = np.flatnonzero(distance < 0)
     root = backend.to_host(parent)[inside]
-    order = np.lexsort((field.distance[inside], root))
+    order = np.lexsort((distance[inside], root))
     deepest = inside[order[np.flatnonzero(np.diff(root[order], prepend=-1))]]
-    point = field.domain.origin + lattice_position(field.corner_key[deepest]) * field.domain.length
-    return Pieces(point, -field.distance[deepest].astype(np.float64))
+    key = backend.to_host(field._corner_keys_on(backend)[backend.from_host(deepest)])
+    point = field.domain.origin + lattice_position(key) * field.domain.length
+    return Pieces(point, -distance[deepest].astype(np.float64))
 
 
 def swallowed(solid: MeshDistance, pieces: Pieces, poses: Floats, scales: Floats) -> Swallowed:

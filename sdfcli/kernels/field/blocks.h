@@ -6,11 +6,14 @@
 // corners. What lies outside of the block does not count, so that points on its border may be in several blocks.
 //
 // INTERFACE
+//   sdf_block_search             places of Morton codes among the leaves
 //   sdf_block_tree               a block's tree, from its leaves' levels
 //   sdf_block_begun, _link       all blocks' trees, from their leaves' keys
 //   sdf_block_count              number of values, level by level; listed points
+//   sdf_block_ends, _begin       ends of blocks' values, and indices of subtrees' first ones
 //   sdf_block_corners            values at cells' corners
 //   sdf_block_encode             values, from the leaves' corners: as steps, or as they are
+//   sdf_block_bits, _code        steps' widths, and steps as they are stored
 //   sdf_block_decode             the leaves' corner values, block by block
 //   sdf_block_points             the same, split cell by split cell
 #ifndef SDFCLI_FIELD_BLOCKS_H
@@ -71,6 +74,15 @@ SDF_KERNEL(sdf_block_tree, LARGE, i) {
     if (open || next != last) fault(a.all, TREE_FAULT);
 }
 
+struct sdf_block_search_args {
+    u32 n;  // Morton codes
+    u32 leaves;
+    const u64* leaf_key;  // [leaves]
+    const u64* key;       // [n]
+    u32* leaf;            // [n] out: the first leaf at or after it
+};
+SDF_KERNEL(sdf_block_search, PLAIN, i) { a.leaf[i] = lower_bound(a.leaf_key, a.leaves, a.key[i]); }
+
 // The level of the largest cell whose lower corner has this Morton code.
 FN u32 level_at(u64 key) { return key ? SDF_LATTICE_BITS - (63u - (u32)clz(key & (0 - key))) / 3 : 0; }
 
@@ -105,28 +117,27 @@ struct sdf_block_link_args {
     u32 n;  // leaves
     Blocks all;
     const u64* leaf_key;  // [n]
-    const u32* begun;     // [n]
-    const u32* before;    // [n] sums of `begun`
-    Subtrees of;          // [splits - inner] out: all blocks' split cells, but for `alone`
+    const u32* sums;      // [n + 1] exclusive, of `begun`
+    Subtrees of;          // [splits - inner] out: all blocks' split cells, each alone
 };
 SDF_KERNEL(sdf_block_link, PLAIN, i) {
     u32 block = lower_bound(a.all.leaf_end, a.all.blocks, i + 1), end = a.all.leaf_end[block];
     u64 key = a.leaf_key[i];
-    for (u32 k = 0; k < a.begun[i]; k++) {
-        u32 cell = a.before[i] + k, below = a.all.leaf_level[i] - a.begun[i] + k + 1, leaf = i;  // of children
-        a.of.block[cell] = block, a.of.key[cell] = key, a.of.level[cell] = (u8)(below - 1);
+    for (u32 cell = a.sums[i]; cell < a.sums[i + 1]; cell++) {
+        u32 below = a.all.leaf_level[i] - (a.sums[i + 1] - cell) + 1, leaf = i;  // of children
+        a.of.block[cell] = block, a.of.key[cell] = key, a.of.level[cell] = (u8)(below - 1), a.of.alone[cell] = 1;
         for (u32 octant = 0; octant < 8; octant++) {
             u64 corner = key + octant * cell_size(below);
             leaf = lower_bound_from(a.leaf_key, end, leaf, corner);
             bool found = leaf < end && a.leaf_key[leaf] == corner && a.all.leaf_level[leaf] >= below &&
-                         a.all.leaf_level[leaf] - below <= a.begun[leaf];
+                         a.all.leaf_level[leaf] - below <= a.sums[leaf + 1] - a.sums[leaf];
             if (!found) {
                 fault(a.all, TREE_FAULT);
                 return;
             }
             u32 deeper = a.all.leaf_level[leaf] - below;  // levels of split cells from the child on
             a.all.child[8 * (size_t)(a.all.inner + cell) + octant] =
-                deeper ? a.all.inner + a.before[leaf] + a.begun[leaf] - deeper : make_leaf(leaf);
+                deeper ? a.all.inner + a.sums[leaf + 1] - deeper : make_leaf(leaf);
         }
     }
 }
@@ -228,11 +239,10 @@ struct sdf_block_count_args {
     Blocks all;
     Subtrees of;
     int hanging;  // whether hanging points are listed
-    u32* count;   // [n, 16] out: points listed by the split cells on each level
+    u32* count;   // [16, n] out: points listed by the split cells on each level
 };
 SDF_KERNEL(sdf_block_count, LARGE, i) {
-    u32* count = a.count + SDF_SPLIT_LEVELS * i;
-    for (u32 level = 0; level < SDF_SPLIT_LEVELS; level++) count[level] = 0;
+    u32 count[SDF_SPLIT_LEVELS] = {};
     each_split(
         a.all, a.of.block[i], subtree_of(a.of, i),
         [&](const Split& own, const Split*) {
@@ -242,6 +252,37 @@ SDF_KERNEL(sdf_block_count, LARGE, i) {
             return true;
         },
         [](u32, const Split&, u32) {});
+    for (u32 level = 0; level < SDF_SPLIT_LEVELS; level++) a.count[level * (size_t)a.n + i] = count[level];
+}
+
+struct sdf_block_ends_args {
+    u32 n;  // blocks
+    u32 subtrees;
+    const u32* sums;  // [16 * subtrees + 1] exclusive, of `count`
+    const u32* end;   // [n] of each block's subtrees
+    u32* until;       // [n, 16] out: the sums there
+};
+SDF_KERNEL(sdf_block_ends, PLAIN, i) {
+    for (u32 level = 0; level < SDF_SPLIT_LEVELS; level++) {
+        size_t place = level * (size_t)a.subtrees + a.end[i];
+        a.until[SDF_SPLIT_LEVELS * (size_t)i + level] = a.sums[place];
+    }
+}
+
+struct sdf_block_begin_args {
+    u32 n;              // subtrees, of consecutive blocks
+    u32 first;          // of the blocks
+    const u32* block;   // [n]
+    const u32* sums;    // [16 * n + 1] exclusive, of `count`
+    const u32* starts;  // [blocks, 16] added to the sums
+    u32* begin;         // [n, 16] out
+};
+SDF_KERNEL(sdf_block_begin, PLAIN, i) {
+    const u32* starts = a.starts + SDF_SPLIT_LEVELS * (size_t)(a.block[i] - a.first);
+    for (u32 level = 0; level < SDF_SPLIT_LEVELS; level++) {
+        size_t place = level * (size_t)a.n + i;
+        a.begin[SDF_SPLIT_LEVELS * (size_t)i + level] = starts[level] + a.sums[place];
+    }
 }
 
 // The number of steps from a base to a value, exact if there is one.
@@ -313,6 +354,41 @@ SDF_KERNEL(sdf_block_encode, LARGE, i) {
             return true;
         },
         [](u32, const Split&, u32) {});
+}
+
+// A number of parts of a step as steps and the rest, each coded: 0, -1, 1, -2, ... as 0, 1, 2, 3, ...
+struct Coded {
+    u32 whole, rest;
+};
+FN u32 unsigned_of(int number) { return (u32)number << 1 ^ (number < 0 ? SDF_NONE : 0u); }
+FN Coded coded(int number, int parts) {
+    int shifted = number + parts / 2, whole = shifted / parts - (shifted % parts < 0);
+    return {unsigned_of(whole), unsigned_of(number - whole * parts)};
+}
+
+struct sdf_block_bits_args {
+    u32 n;             // values
+    const int* steps;  // [n] in parts
+    int parts;         // per step
+    u32* bits;         // [1] in and out: all bits of the coded numbers of steps
+};
+SDF_KERNEL(sdf_block_bits, PLAIN, i) {
+    u32 whole = coded(a.steps[i], a.parts).whole;
+    if (whole & ~load_relaxed(a.bits)) atomic_or(a.bits, whole);
+}
+
+struct sdf_block_code_args {
+    u32 n;             // values
+    const int* steps;  // [n] in parts
+    int parts;         // per step
+    int width;         // bytes per coded number of steps
+    u8* stored;        // [n, width] out, little-endian
+    u8* part;          // [n] out: the rests; or null
+};
+SDF_KERNEL(sdf_block_code, PLAIN, i) {
+    Coded own = coded(a.steps[i], a.parts);
+    for (int k = 0; k < a.width; k++) a.stored[a.width * (size_t)i + k] = (u8)(own.whole >> 8 * k);
+    if (a.part) a.part[i] = (u8)own.rest;
 }
 
 // Stored values, and what they are decoded to.
