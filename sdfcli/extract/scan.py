@@ -45,7 +45,7 @@ class Counts:
         # The library's scan is inclusive; shifted by one entry, it is the exclusive scan.
         self.backend = backend
         self.sums: Array = backend.xp.empty(n + 1, dtype)
-        self.sums[:1] = 0
+        backend.fill(self.sums[:1], 0)
         self.slots: Array | None = None
 
     def count_sum(self) -> Array:

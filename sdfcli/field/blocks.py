@@ -187,7 +187,7 @@ class Trees:
         self._work = {name: xp.empty(max(1, splits), np.uint32) for name in ("mask", "before")}
         levels, ends = backend.from_host(level), backend.from_host(leaf_end)
         self.blocks = self._group(levels, ends, leaf_level)
-        self.around = self._group(xp.zeros(1, np.uint8), backend.filled(1, count, np.uint32), levels)
+        self.around = self._group(xp.zeros(1, np.uint8), backend.from_host(np.full(1, count, np.uint32)), levels)
         self.only = xp.zeros(1, np.uint32)
         """The index of the only block around blocks."""
         self.run("tree", self.only, self.around)
@@ -315,7 +315,7 @@ def encode(
     hanging, around = step is None, trees.begin_around()
     values = {"leaf_corner": leaf_corner, "value": value}
     corner = trees.corners(backend.from_host(trees.root), trees.blocks, **values)
-    top = backend.filled(1, 0 if trees.inner else C.LEAF, np.uint32)
+    top = backend.from_host(np.full(1, 0 if trees.inner else C.LEAF, np.uint32))
     domain = trees.corners(top, trees.around, None, corner)
     whole = backend.to_host(domain).ravel()
 
