@@ -55,6 +55,7 @@ class GivenMesh:
 
     def __init__(self, mesh: Mesh, signed: bool, backend: Backend) -> None:
         self.surface, self.signed = ExactReference(mesh.vertices, mesh.faces, backend), signed
+        self._faces = mesh.faces
         self.boundary = self.surface
         self.turned: list[TurnedShell] = []
         if not signed:
@@ -63,17 +64,22 @@ class GivenMesh:
         built = repair(mesh, lambda _: found)
         shell, turn = found.edges.shell_of(), (built.mesh.faces != found.mesh.faces).any(axis=1)
         if turn.any():
-            given = _boundary(found.mesh, found.left_out, backend)
+            given = self._bounding(found.mesh, found.left_out, backend)
             shells, self.turned = _turned_shells(given, found.mesh, shell, turn)
             turn = np.isin(shell, shells[[each.confirmed for each in self.turned]])
         turned = _with_turned(found.mesh, turn)
-        self.boundary = _boundary(turned, built.left_out, backend)
+        self.boundary = self._bounding(turned, built.left_out, backend)
         if built.edges.open == 0:
             counted = shell < found.edges.shells
             counted[[] if built.left_out is None else built.left_out] = False
             missed = _missed(self.boundary, turned, shell, counted, backend)
             if missed.any():
-                self.boundary = _boundary(_with_turned(turned, missed), built.left_out, backend)
+                self.boundary = self._bounding(_with_turned(turned, missed), built.left_out, backend)
+
+    def _bounding(self, mesh: Mesh, left_out: Ints | None, backend: Backend) -> ExactReference:
+        """Winding number reference of a mesh without the faces `left_out` (k,)."""
+        counted = mesh.faces if left_out is None else np.delete(mesh.faces, left_out, axis=0)
+        return self.surface if np.array_equal(counted, self._faces) else ExactReference(mesh.vertices, counted, backend)
 
     @property
     def has_jumps(self) -> bool:
@@ -86,12 +92,6 @@ class GivenMesh:
         if self.signed:
             distance[self.boundary.winding(points) > 0.5] *= -1
         return distance
-
-
-def _boundary(mesh: Mesh, left_out: Ints | None, backend: Backend) -> ExactReference:
-    """Winding number reference of a mesh without the faces `left_out` (k,)."""
-    counted = mesh.faces if left_out is None else np.delete(mesh.faces, left_out, axis=0)
-    return ExactReference(mesh.vertices, counted, backend)
 
 
 def _with_turned(mesh: Mesh, turn: Bools) -> Mesh:
