@@ -18,8 +18,8 @@ from sdfcli.field.proven import encode
 from sdfcli.field.store import as_field
 from sdfcli.mesh.load import Loading, MeshSource
 from sdfcli.mesh.mesh import OF_DEVICE, Mesh
-from sdfcli.octree import OCTREES
 from sdfcli.octree.grown import Busy, Grown, Limits, Progress
+from sdfcli.octree.kinds import OCTREES
 from sdfcli.params import BuildKeywords, BuildOptions, BuildParams, check_why, parse_share, parse_size
 from sdfcli.quality.certify import Certifier
 from sdfcli.quality.estimate import memory_limit

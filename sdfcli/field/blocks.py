@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.errors import InputError
-from sdfcli.extract.scan import Counts
 from sdfcli.spatial.morton import LATTICE_BITS
 
 MOST_LEAVES = 1 << 21
@@ -223,23 +222,23 @@ class Trees:
         """Makes all blocks' trees, leaf by leaf in parallel. Returns their split cells, in Morton order, one by one."""
         backend, xp, blocks = self.backend, self.backend.xp, self.blocks
         n, cells = len(leaf_key), (len(leaf_key) - len(self.root)) // 7
-        begun = Counts(backend, n)
-        backend.run("sdf_block_begun", n, all=blocks, leaf_key=leaf_key, begun=begun.values)
-        begun.start()
+        sums = _room_for_sums(backend, n)
+        backend.run("sdf_block_begun", n, all=blocks, leaf_key=leaf_key, begun=sums[1:])
+        _scan(backend, sums)
         self.check()
-        if int(backend.to_host(begun.sums[-1:])[0]) != cells:
+        if int(backend.to_host(sums[-1:])[0]) != cells:
             raise InputError("the leaves do not fill the domain")
         block, key = xp.empty(cells, np.uint32), xp.empty(cells, np.uint64)
         own = Subtrees(block, key, xp.empty(cells, np.uint8), xp.empty(cells, np.uint8))
-        backend.run("sdf_block_link", n, all=blocks, leaf_key=leaf_key, sums=begun.sums, of=own.group(backend))
+        backend.run("sdf_block_link", n, all=blocks, leaf_key=leaf_key, sums=sums, of=own.group(backend))
         self.check()
         return own
 
-    def counts(self, subtrees: Subtrees, blocks: Group, hanging: bool) -> Counts:
-        """Value counts (16 k,) of subtrees, by level."""
+    def counts(self, subtrees: Subtrees, blocks: Group, hanging: bool) -> Array:
+        """0, then value counts (16 k,) of subtrees, by level."""
         n = len(subtrees.block)
-        found, of = Counts(self.backend, LEVELS * n), subtrees.group(self.backend)
-        self.backend.run("sdf_block_count", n, all=blocks, of=of, hanging=int(hanging), count=found.values)
+        found, of = _room_for_sums(self.backend, LEVELS * n), subtrees.group(self.backend)
+        self.backend.run("sdf_block_count", n, all=blocks, of=of, hanging=int(hanging), count=found[1:])
         return found
 
     def all_around(self) -> Subtrees:
@@ -248,8 +247,8 @@ class Trees:
 
     def begin_around(self) -> U32:
         """(17,): index of the first value of each level around blocks, and of the end."""
-        counts = self.backend.to_host(self.counts(self.all_around(), self.around, hanging=True).values)
-        return np.cumsum([8, *counts], dtype=np.uint32)
+        counts = self.backend.to_host(self.counts(self.all_around(), self.around, hanging=True))
+        return np.cumsum([8, *counts[1:]], dtype=np.uint32)
 
     def together(
         self, subtrees: Subtrees, end: npt.NDArray[np.int64], hanging: bool
@@ -261,16 +260,16 @@ class Trees:
         while first < len(end):
             last = max(first + 1, int(np.searchsorted(end, done + CELLS_TOGETHER)))
             own = Subtrees(*(each[done : int(end[last - 1])] for each in subtrees))
-            counts, n = self.counts(own, self.blocks, hanging), len(own.block)
-            counts.start()
+            sums, n = self.counts(own, self.blocks, hanging), len(own.block)
+            _scan(backend, sums)
             ends = backend.from_host(np.append(0, end[first:last] - done).astype(np.uint32))
             until, begin = xp.empty((len(ends), LEVELS), np.uint32), xp.empty((n, LEVELS), np.uint32)
-            backend.run("sdf_block_ends", len(ends), subtrees=n, sums=counts.sums, end=ends, until=until)
+            backend.run("sdf_block_ends", len(ends), subtrees=n, sums=sums, end=ends, until=until)
             sums_there = backend.to_host(until)
             of_blocks = np.diff(sums_there, axis=0).astype(np.int64)
             starts = (of_blocks.cumsum() - of_blocks.ravel()).reshape(of_blocks.shape) - sums_there[:-1]
             given = {"block": own.block, "starts": backend.from_host(starts.astype(np.uint32))}
-            backend.run("sdf_block_begin", n, first=first, sums=counts.sums, **given, begin=begin)
+            backend.run("sdf_block_begin", n, first=first, sums=sums, **given, begin=begin)
             yield own, begin, of_blocks
             first, done = last, int(end[last - 1])
 
@@ -279,6 +278,19 @@ class Trees:
         corner, given = self.backend.xp.empty((len(cell), 8), np.float32), {"leaf_corner": leaf_corner, "value": value}
         self.backend.run("sdf_block_corners", len(cell), all=blocks, cell=cell, **given, corner=corner)
         return corner
+
+
+def _room_for_sums(backend: Backend, n: int) -> Array:
+    """(n + 1,) uint32: 0, then undefined numbers."""
+    sums = backend.xp.empty(n + 1, np.uint32)
+    backend.fill(sums[:1], 0)
+    return sums
+
+
+def _scan(backend: Backend, sums: Array) -> None:
+    """0 and n numbers become each one's exclusive sum, and the total."""
+    if len(sums) > 1:
+        backend.inclusive_scan(sums[1:])
 
 
 class Subtrees(NamedTuple):

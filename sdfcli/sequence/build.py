@@ -15,8 +15,8 @@ from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.load import MeshSource, load_placed
 from sdfcli.mesh.mesh import Domain, Mesh, diagonal_of
-from sdfcli.octree import OCTREES
 from sdfcli.octree.grown import Grown, Progress
+from sdfcli.octree.kinds import OCTREES
 from sdfcli.params import BuildKeywords, BuildOptions, BuildParams, parse_size
 from sdfcli.pipeline import make_field
 from sdfcli.quality.estimate import memory_limit

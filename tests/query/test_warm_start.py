@@ -18,9 +18,9 @@ from sdfcli.backend import Array, Backend
 from sdfcli.errors import InputError
 from sdfcli.field.from_octree import field_of
 from sdfcli.mesh.load import make_mesh
-from sdfcli.octree import OCTREES
 from sdfcli.octree.density import bvh_octree
 from sdfcli.octree.grown import Limits
+from sdfcli.octree.kinds import OCTREES
 from sdfcli.params import QUERIES, BuildParams
 from sdfcli.query.warm_start import WarmStart
 from sdfcli.scene import Scene

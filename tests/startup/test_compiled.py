@@ -16,7 +16,7 @@ import shapes
 from sdfcli import pipeline
 from sdfcli.backend.cuda import CudaBackend
 from sdfcli.backend.headers import OPTIONS, kernel_sources
-from sdfcli.octree import OCTREES
+from sdfcli.octree.kinds import OCTREES
 from sdfcli.startup import cubins
 from sdfcli.startup.cubins import cache_folder, load_cubin, shipped_file
 
