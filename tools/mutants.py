@@ -807,6 +807,20 @@ MUTANTS = [
         ("tests/field/test_stored.py::test_a_file_that_is_replaced_while_it_is_opened",),
     ),
     Mutant(
+        "contacts by the least bound of all leaves",
+        f"{K}/contact/bounds.h",
+        "own.near = error.value[error.code[leaf]];",
+        "own.near = error.value[0];",
+        ("tests/query/test_proven_contacts.py::test_intervals_hold",),
+    ),
+    Mutant(
+        "contacts of open fields by proven bounds",
+        "sdfcli/field/proven.py",
+        "if closed and near < band else None",
+        "if near < band else None",
+        ("tests/query/test_proven_contacts.py::test_a_field_is_proven_everywhere_or_as_stated",),
+    ),
+    Mutant(
         "proof loses too little between corners",
         f"{K}/verify/prove.h",
         "loss += 1.0 - slope * slope;",

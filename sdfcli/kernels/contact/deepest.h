@@ -126,7 +126,8 @@ SDF_KERNEL(sdf_contact_deepest, PLAIN, i) {
                     int x = part.x + (k == 1 ? part.step : 0), y = part.y + (k == 2 ? part.step : 0);
                     p[k] = corner + (size * x) * along + (size * y) * across;
                 }
-                done = lowest_true(posed.error, least_in_leaf(posed.field, p), posed.field.domain.length) >= wanted;
+                double least = least_in_leaf(posed.field, p);
+                done = lowest_true(error_in(posed.error, leaf), least, posed.field.domain.length) >= wanted;
             }
             if (done) {
                 level--;
