@@ -821,6 +821,27 @@ MUTANTS = [
         ("tests/query/test_proven_contacts.py::test_a_field_is_proven_everywhere_or_as_stated",),
     ),
     Mutant(
+        "level range by corners only",
+        f"{K}/field/range.h",
+        "range.high = max_of(range.high, sum / 6.0);",
+        "if (i == k) range.high = max_of(range.high, sum / 6.0);",
+        ("tests/extract/test_proven.py::test_no_point_exceeds_its_triangles_bound",),
+    ),
+    Mutant(
+        "level bound without the way from a corner",
+        f"{K}/surface/proven.h",
+        "most + 1.000001 * sqrt(edge_sq) / SDF_SQRT3",
+        "most",
+        ("tests/extract/test_proven.py::test_no_point_exceeds_its_triangles_bound",),
+    ),
+    Mutant(
+        "cells without the field's sign change have no mesh",
+        "sdfcli/extract/proven.py",
+        "self.value.min(axis=1) <= self.near",
+        "self.value.min(axis=1) <= 0",
+        ("tests/extract/test_proven.py::test_a_field_that_lost_a_part",),
+    ),
+    Mutant(
         "proof loses too little between corners",
         f"{K}/verify/prove.h",
         "loss += 1.0 - slope * slope;",

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import math
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import select_backend
+from sdfcli.backend import Array, Backend, Group, select_backend
 from sdfcli.errors import InputError
+from sdfcli.field.device_field import DeviceField
 from sdfcli.field.field import Field, gpu_of, stated
 from sdfcli.field.stated_error import StatedError
 
@@ -60,6 +62,21 @@ def error_for_bounds(field: Field) -> StatedError:
     """The error from which bounds on true distances follow: proven where it can be, else stated. Raises InputError if
     the field's info states none."""
     return proven_error(field) or StatedError.of(field)
+
+
+_CODES: WeakKeyDictionary[DeviceField, tuple[Array, Array]] = WeakKeyDictionary()
+
+
+def error_group(field: Field, error: StatedError, backend: Backend) -> Group:
+    """Kernel arguments of a field's error, see kernels/contact/bounds.h: each leaf's own if proven."""
+    code, value = None, None
+    if error.proven:
+        key = field._on_device(backend)
+        if key not in _CODES:
+            assert field.leaf_bound is not None
+            _CODES[key] = backend.from_host(field.leaf_bound, np.uint8), backend.from_host(leaf_errors(field))
+        code, value = _CODES[key]
+    return backend.group("StatedError", near=error.near, band=error.band, code=code, value=value)
 
 
 def bound_at(field: Field, points: npt.ArrayLike) -> npt.NDArray[np.float64]:

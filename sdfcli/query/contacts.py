@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from os import PathLike
 from types import ModuleType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, Group
 from sdfcli.errors import InputError, UsageError
-from sdfcli.field.device_field import DeviceField
 from sdfcli.field.field import Field, is_cupy
-from sdfcli.field.proven import error_for_bounds, leaf_errors
-from sdfcli.field.stated_error import StatedError, is_unsigned
+from sdfcli.field.proven import error_for_bounds, error_group
+from sdfcli.field.stated_error import is_unsigned
 from sdfcli.field.store import as_field
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.load import MeshSource
@@ -184,21 +182,6 @@ def on_host(backend: Backend, found: Contacts) -> Contacts:
     )
 
 
-_CODES: WeakKeyDictionary[DeviceField, tuple[Array, Array]] = WeakKeyDictionary()
-
-
-def _error_group(field: Field, error: StatedError, backend: Backend) -> Group:
-    """Kernel arguments of a field's error, see kernels/contact/bounds.h; the leaves' arrays are cached."""
-    code, value = None, None
-    if error.proven:
-        key = field._on_device(backend)
-        if key not in _CODES:
-            assert field.leaf_bound is not None
-            _CODES[key] = backend.from_host(field.leaf_bound, np.uint8), backend.from_host(leaf_errors(field))
-        code, value = _CODES[key]
-    return backend.group("StatedError", near=error.near, band=error.band, code=code, value=value)
-
-
 def batch_size(backend: Backend) -> int:
     """Poses per batch on a device."""
     return POSES if backend.xp is np else POSES_ON_GPU
@@ -213,7 +196,7 @@ class Descent:
         self.field, self.tree, self.backend = field, tree, tree._backend
         self.given, self.given_scales = poses, scales
         self.error, self.unsigned = error_for_bounds(field), is_unsigned(field)
-        self.error_group = _error_group(field, self.error, self.backend)
+        self.error_group = error_group(field, self.error, self.backend)
         domain, edge = tree.mesh.domain, field.domain.length
         rotated = poses[:, :3, :3]
         terms = [*(rotated[:, :, k] * domain.origin[k] for k in range(3)), poses[:, :3, 3]]
