@@ -92,6 +92,7 @@ def work() -> None:
     from sdfcli.apps.bench.uniform import compare
     from sdfcli.backend.arguments import argument_structs
     from sdfcli.backend.cpu import CpuBackend
+    from sdfcli.extract.proven import proven_distance
     from sdfcli.extract.scan import Counts, exclusive_scan, exclusive_scan_on_host
     from sdfcli.field import blocks, store
     from sdfcli.mesh.load import load_mesh
@@ -142,6 +143,10 @@ def work() -> None:
                 field.sample(points)
                 level = float(np.median(field.distance))
                 sdfcli.isosurface(field, cells=50, iso=level, device="cpu", threads=THREADS)
+                bounded = replace(field, leaf_bound=np.full(field.leaves, 100, np.uint8))
+                surface = sdfcli.isosurface(field, cells=20, iso=level, device="cpu", threads=THREADS)
+                proven_distance(surface, bounded, 0.0, CpuBackend(THREADS))
+                sdfcli.contacts(bounded, mesh, poses[:2], device="cpu", threads=THREADS)
                 found = sdfcli.contacts(field, mesh, poses, margin=level, device="cpu", threads=THREADS).manifold
                 for beside in {}, {"mesh": mesh, "contacts": found}:
                     look = {"iso": level, "device": "cpu", "threads": THREADS, **beside}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sdfcli.query.sphere_tree import SphereTree
 
 LOOSE = 2
-"""Default contact margin beyond the required clearance, in stated errors: no bound is looser."""
+"""Default contact margin beyond the required clearance, in errors: no bound is looser."""
 
 MeshWords = Annotated[
     list[str],
@@ -61,7 +61,7 @@ Margin = Annotated[
     float | None,
     typer.Option(
         metavar="D",
-        help="Maximum distance of contact triangles; by default --min, or 0, plus twice the stated error, so that no "
+        help="Maximum distance of contact triangles; by default --min, or 0, plus twice the field's error, so that no "
         "possible contact is missed.",
         show_default=False,
     ),
@@ -104,8 +104,8 @@ def collide(
 ) -> None:
     """Measure a mesh's distance to a field's surface, or its penetration depth, at each of its poses.
 
-    Prints each pose's minimum distance, its bounds by the field's stated error, and its location. The verdict is clear
-    or penetrating, or touching if the bounds do not decide.
+    Prints each pose's minimum distance, its bounds by the field's error, and its location. The verdict is clear or
+    penetrating, or touching if the bounds do not decide. With a field of `build --prove` the bounds are proven.
 
     Example: sdfcli collide cell.h5 tool.stl --poses poses.npy --min 0.005
     """
@@ -141,9 +141,9 @@ def collide(
         if least is not None:
             check_clearance(field, least)
         if contacts is not None and margin is None:
-            from sdfcli.field.stated_error import StatedError
+            from sdfcli.field.proven import error_for_bounds
 
-            margin = _beyond(StatedError.of(field), least or 0.0)
+            margin = _beyond(error_for_bounds(field), least or 0.0)
         search = Search(field, frames, placed, margin, update, device=device, threads=threads, scale=scale, units=units)
         name = mesh[0] if len(mesh) == 1 else f"{mesh[0]} and {len(mesh) - 1} more"
         many = len(frames) > 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from sdfcli.cli.output import line_width, print_json, print_table, say, show, standard_output
 from sdfcli.cli.records import ABSENT, Amount, Count, Line, Vector, size, took
+from sdfcli.cli.wording import rounded_down, rounded_up
 from sdfcli.errors import CheckFailedError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from sdfcli.query.contacts import Contacts, Manifold
     from sdfcli.query.first_contact import FirstContact
 
-ROW = ("verdict", "distance", "low", "high", "outside_domain", "triangle", "point", "normal")
+ROW = ("verdict", "distance", "low", "high", "proven", "outside_domain", "triangle", "point", "normal")
 HEADER = (
     f"{'contact':11}  {'distance':>11}  {'low':>11}  {'high':>11}  {'triangle':>8}",
     f"{'point':>32}",
@@ -39,6 +40,7 @@ class Contact(Line):
     distance: Annotated[float, "the mesh's minimum distance in the field"]
     low: Annotated[float, "lower bound of the true minimum distance"]
     high: Annotated[float, "upper bound of the true minimum distance"]
+    proven: Annotated[bool, "whether `low` and `high` are proven; else they follow from the stated error"]
     outside_domain: Annotated[
         bool, "whether `point` lies outside the field's domain, where `distance` is only a lower bound"
     ]
@@ -65,6 +67,10 @@ class Collided(Line, shared="input output? seconds"):
     ]
     stated_error: Annotated[Amount, "the field's stated error within `stated_band` of the surface, in its units"]
     stated_band: Annotated[Amount, "distance from the surface up to which `stated_error` holds"]
+    proven_error: Annotated[
+        Amount | None,
+        "the field's largest proven error up to `stated_band`, in its units; null if none is proven everywhere",
+    ]
     poses: Annotated[Count, "pose count"]
     margin: Annotated[float | None, "maximum distance of contact triangles; with `--margin` or `--contacts`"] = None
     contacts: Annotated[Count | None, "contact triangle count; with `margin`"] = None
@@ -107,12 +113,13 @@ class Shown:
         self, file: Path, mesh: str, field: Field, unit: str, files: list[str], json: bool, quiet: bool
     ) -> None:
         """files: the frames' files; empty for a mesh, and for frames in an array."""
+        from sdfcli.field.proven import proven_error
         from sdfcli.field.stated_error import StatedError, is_unsigned
         from sdfcli.query.contacts import VERDICTS
 
         self.file, self.mesh, self.field, self.json, self.quiet = file, mesh, field, json, quiet
         self.unit, self.files, self.names = unit, files, _short(files)
-        self.error, self.unsigned = StatedError.of(field), is_unsigned(field)
+        self.error, self.proven, self.unsigned = StatedError.of(field), proven_error(field), is_unsigned(field)
         self.low: list[float] = []
         self.outside: list[int] = []
         self.counts = dict.fromkeys(VERDICTS, 0)
@@ -183,6 +190,7 @@ class Shown:
                     posed_encloses=encloses,
                     stated_error=self.error.near,
                     stated_band=self.error.band,
+                    proven_error=self.proven.near if self.proven else None,
                     **(self.facts or {"poses": poses, **facts}),
                     margin=margin,
                     contacts=None if margin is None else touched,
@@ -193,7 +201,10 @@ class Shown:
             )
         elif not self.quiet:
             rows = self._path_rows() if self.facts else self._pose_rows()
-            rows.append(("stated error", f"{self.error.near:.3g} up to {self.error.band:.3g} from the surface"))
+            rows += self._proven_row()
+            error = self.proven or self.error
+            kind = "proven error" if self.proven else "stated error"
+            rows.append((kind, f"{error.near:.3g} up to {error.band:.3g} from the surface"))
             if margin is not None:
                 where = "" if output is None else f", in {output}"
                 rows.append(("contacts", f"{touched:,} triangles up to {margin:.3g}{where}"))
@@ -220,6 +231,14 @@ class Shown:
             ("way out", _words(self.least["normal"], ".3f")),
             steps,
         ]
+
+    def _proven_row(self) -> list[tuple[str, str]]:
+        """The interval that is proven for all poses, or for those up to the first contact."""
+        if not self.proven:
+            return []
+        if self.facts and self.facts["first_contact"] is None:
+            return [("proven", "clear all the way")]
+        return [("proven", _interval(self.least))] if self.least["proven"] else []
 
     def _cells(self, row: dict[str, Any]) -> tuple[str, str, str]:
         """Cells under HEADER."""
@@ -308,6 +327,17 @@ def _when(time: float) -> str:
     """Formats a time on a path, in poses."""
     first = int(time)
     return f"pose {first}" if time == first else f"{time:.6f}, between poses {first} and {first + 1}"
+
+
+def _interval(row: dict[str, Any]) -> str:
+    """A pose's proven interval, rounded outwards."""
+    low, high = row["low"], row["high"]
+    if low > 0:
+        return f"clearance at least {rounded_down(low):.3g}"
+    if high < 0:
+        return f"depth between {rounded_down(-high):.3g} and {rounded_up(-low):.3g}"
+    depth = f", depth at most {rounded_up(-low):.3g}" if low < 0 else ""
+    return f"undecided: clearance at most {rounded_up(high):.3g}{depth}"
 
 
 def _distance(row: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time as clock
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,8 +26,8 @@ from sdfcli.cli.fields import (
     single,
 )
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress, say
-from sdfcli.cli.records import Amount, Count, Json, Line, keyed, one_of, size
-from sdfcli.cli.wording import length_text
+from sdfcli.cli.records import ABSENT, Amount, Count, Json, Line, Vector, keyed, one_of, size
+from sdfcli.cli.wording import length_text, rounded_up
 from sdfcli.errors import OutOfMemoryError, UsageError
 from sdfcli.params import NAME
 
@@ -98,6 +99,21 @@ class Extracted(Line, title="extract", shared="input output bytes seconds device
     deviation_from: Annotated[
         str | None, one_of("field", "mesh"), "`mesh` with `--mesh`, by exact distances; else `field`, by its values"
     ] = None
+    proven_error: Annotated[
+        Amount | None,
+        "largest possible difference of the exact distance from `iso` on the surface (for 0: its largest possible "
+        "distance from the mesh), in the mesh's units, rounding of the file included; with it and the keys below, for "
+        "fields with proven bounds",
+    ] = ABSENT
+    unproven_triangles: Annotated[Count, "triangles without a bound, at open holes, which it leaves out"] = ABSENT
+    proven_reverse: Annotated[
+        Amount | None, "largest possible distance of the mesh's points from the surface; null for another `iso` than 0"
+    ] = ABSENT
+    lost_leaves: Annotated[
+        Count,
+        "leaves where the mesh may have surface that was lost: farther than their diagonal, and twice the error, away",
+    ] = ABSENT
+    lost_at: Annotated[Vector, "centre of the one with the largest such distance, if there are any"] = ABSENT
     stages: Annotated[
         Json,
         keyed(float, "source flags flag_scan cases count_scan polygons copy"),
@@ -220,6 +236,7 @@ class Extraction:
             grid, surface = self._surface(opened, backends, cells, stages)
             times.append(clock.perf_counter())
             measured = _deviation(surface, opened, self.iso, self.mesh, backends[0], notes)
+            measured |= _proven(surface, opened, self.iso, target, backends[0])
             times.append(clock.perf_counter())
             _write(target, self.force, surface, grid, notes)
             times.append(clock.perf_counter())
@@ -313,6 +330,26 @@ def _deviation(
     return {"deviation": {"max": found.largest, "rms": found.rms}, "deviation_from": found.reference}
 
 
+def _proven(surface: Surface, opened: Any, iso: float, target: Path, backend: Backend) -> dict[str, Any]:
+    """Report entries for the surface's proven distance from the mesh; none without bounds. target: the file, whose
+    coordinates may be rounded to single precision."""
+    from sdfcli.extract.mesh_file import largest_rounding
+    from sdfcli.extract.proven import proven_distance
+    from sdfcli.field.field import Field
+
+    found = proven_distance(surface, opened, iso, backend) if isinstance(opened, Field) else None
+    if found is None:
+        return {}
+    moved = largest_rounding(surface, target.suffix.lower())
+    return {
+        "proven_error": found.error + moved if math.isfinite(found.error) else None,
+        "unproven_triangles": len(found.unbounded),
+        "proven_reverse": None if found.reverse is None else found.reverse + moved,
+        "lost_leaves": len(found.lost),
+        **({} if found.lost_at is None else {"lost_at": found.lost_at.tolist()}),
+    }
+
+
 def _write(path: Path, force: bool, surface: Surface, grid: Grid, notes: dict[str, str]) -> None:
     """Writes a surface. Adds notes if the format is too coarse or the grid's border cuts the surface."""
     from sdfcli.extract.mesh_file import DOUBLES, rounding, write_mesh
@@ -354,6 +391,7 @@ def _print_report(report: Extracted, diagonal: float | None) -> None:
         ("grid", " x ".join(f"{n:,}" for n in report.cells) + " cells"),
         ("mesh", f"{report.triangles:,} triangles, {report.vertices:,} vertices"),
         *_error_row(report, diagonal),
+        *_proven_row(report),
         ("time", f"{report.seconds['total']:.2f} s on {report.device}"),
         ("file", f"{report.output}, {human_bytes(report.bytes)}"),
     ]
@@ -370,3 +408,22 @@ def _error_row(report: Extracted, diagonal: float | None) -> list[tuple[str, str
         words = length_text(largest / diagonal, diagonal, "diagonal")
         return [("error", f"{words} at most; rms {error_text(rms)} ({error_text(rms / diagonal)}), from {source}")]
     return [("error", f"{error_text(largest)} at most; rms {error_text(rms)}, in the mesh's units, from {source}")]
+
+
+def _proven_row(report: Extracted) -> list[tuple[str, str]]:
+    """The proven distance between the surface and the mesh, in the mesh's units."""
+    error = vars(report).get("proven_error", ABSENT)
+    if error is ABSENT:
+        return []
+    if error is None:
+        return [("proven", "no bound")]
+    level = "of the mesh" if report.iso == 0 else f"of the distance {report.iso:g}"
+    words = f"within {rounded_up(error):.3g} {level}"
+    if report.unproven_triangles:
+        words += f", but for {report.unproven_triangles:,} triangles"
+    if report.proven_reverse is not None:
+        words += f"; the mesh within {rounded_up(report.proven_reverse):.3g} of the surface"
+    if report.lost_leaves:
+        place = " ".join(f"{x:.5g}" for x in report.lost_at)
+        words += f", perhaps lost at {report.lost_leaves:,} leaves, as at {place}"
+    return [("proven", words)]

@@ -293,4 +293,5 @@ class Shown:
             ("coherent", f"{self.coherent:,} frame{'s rest' if self.coherent != 1 else ' rests'} on the frame before"),
             ("unit", f"{unit:.9g}, in the mesh's units, as are all lengths"),
             ("octree", f"{parameters['octree']}, {self.leaves / count:,.0f} leaves per frame"),
+            ("proof", "none: errors are measured; verify --frame N --prove proves a frame's"),
         ]

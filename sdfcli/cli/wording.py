@@ -160,6 +160,13 @@ def rounded_up(value: float) -> float:
     return found if found >= value else float(f"{round(100 * float(digits)) + 1}e{int(exponent) - 2}")
 
 
+def rounded_down(value: float) -> float:
+    """A number at most 1 % below a value, with three significant digits."""
+    digits, _, exponent = f"{value:.2e}".partition("e")
+    found = float(f"{digits}e{exponent}")
+    return found if found <= value else float(f"{round(100 * float(digits)) - 1}e{int(exponent) - 2}")
+
+
 def proof_text(report: dict[str, Any], unit: float, name: str) -> str:
     """The largest proven error, and the leaves that are not certified; unit, name: as for `length_text`."""
     error, proof = report["proven_error"], report["certificate"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from sdfcli.backend import Backend, select_backends
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.extract.marching_cubes import Surface, extract
+from sdfcli.extract.proven import proven_distance
 from sdfcli.extract.resolution import default_cells
 from sdfcli.extract.scan import at_once
 from sdfcli.extract.sources import FieldSource, Source, VolumeSource
@@ -52,6 +54,8 @@ def isosurface(
 ) -> Surface:
     """Extracts a level set from a field or volume as a triangle mesh, by marching cubes; smaller values are inside.
 
+    From a field with proven bounds, the surface's distance from the mesh is proven, too: `Surface.proven`.
+
     Args:
         source: a Field, a field file's path, or a volume (nx, ny, nz) as a Grid, an array or the path of a .npy, .npz
             or .vti file. A volume's value [i, j, k] lies at spacing x (i, j, k), of a Grid and in .npz and .vti files
@@ -73,7 +77,9 @@ def isosurface(
     there = gpu_of(opened)
     backends = select_backends(there or device, threads)
     try:
-        return extract(make_source(opened, backends, iso, cells, spacing), backends, to_host=there is None)
+        found = extract(make_source(opened, backends, iso, cells, spacing), backends, to_host=there is None)
+        proven = proven_distance(found, opened, iso, backends[0]) if isinstance(opened, Field) else None
+        return replace(found, proven=proven)
     except MemoryError as error:
         raise OutOfMemoryError(f"out of memory: {error}; try a smaller --cells") from error
 

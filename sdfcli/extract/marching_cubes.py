@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from sdfcli.extract.scan import Counts, at_once, check_total, split, start_scan
 from sdfcli.extract.sources import BRICK, WORDS, Source
 from sdfcli.extract.tables import MOST_TRIANGLES, triangle_table
 from sdfcli.mesh.arrays import Faces, Floats
+
+if TYPE_CHECKING:
+    from sdfcli.extract.proven import ProvenDistance
 
 PART = 1 << 19
 """Bricks per part on a device: up to about 2 GB."""
@@ -55,11 +58,13 @@ class Surface:
         vertices: (v, 3) float64, each on a grid edge.
         faces: (f, 3) uint32, counter-clockwise seen from the side with larger values.
         cut: whether the surface meets the grid's border; otherwise it is closed.
+        proven: its proven distance from the mesh, from a field with proven bounds; else None.
     """
 
     vertices: Floats
     faces: Faces
     cut: bool
+    proven: ProvenDistance | None = None
 
     def __repr__(self) -> str:
         kind = "open" if self.cut else "closed"

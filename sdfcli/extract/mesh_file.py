@@ -31,6 +31,14 @@ def rounding(surface: Surface, cell: float) -> float | None:
     return error if error > FINE * cell else None
 
 
+def largest_rounding(surface: Surface, ending: str) -> float:
+    """Largest distance that a vertex may move by the rounding of coordinates in a file."""
+    if ending == ".obj":
+        return 0.0
+    largest = max(-surface.vertices.min(initial=0.0), surface.vertices.max(initial=0.0))
+    return math.sqrt(3.0) * float(np.spacing(np.float32(min(largest, np.finfo(np.float32).max)))) / 2
+
+
 def write_mesh(temporary: Path, ending: str, surface: Surface, cell: float) -> None:
     """Writes PLY, OBJ, STL or GLB. Coordinates are float64 in OBJ and, if float32 is too coarse, PLY; else float32."""
     if ending == ".ply":

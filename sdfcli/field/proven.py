@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import math
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import select_backend
+from sdfcli.backend import Array, Backend, Group, select_backend
 from sdfcli.errors import InputError
+from sdfcli.field.device_field import DeviceField
 from sdfcli.field.field import Field, gpu_of, stated
+from sdfcli.field.stated_error import StatedError
 
 NO_BOUNDS = "the field stores no proven bounds; build it with --prove (in Python prove=True)"
 
@@ -36,6 +39,44 @@ VALUES = _code_values()
 def encode(bound: npt.NDArray[np.float64], tolerance: float) -> npt.NDArray[np.uint8]:
     """Codes (n,) of bounds (n,), rounded up. Both are in units."""
     return np.searchsorted(VALUES[:UNBOUNDED] * tolerance, bound).astype(np.uint8)
+
+
+def leaf_errors(field: Field) -> npt.NDArray[np.float64]:
+    """Bounds (256,) by code, in mesh units."""
+    return np.asarray(VALUES * float(field.info["parameters"]["tolerance"]) * field.unit * (1 + ROUNDING))
+
+
+def proven_error(field: Field) -> StatedError | None:
+    """The largest proven bound, as an error that holds at every point of the domain. None if not proven everywhere: no
+    bounds are stored, a leaf has none, holes may change the sign, or a bound is not below the band."""
+    if field.leaf_bound is None:
+        return None
+    with stated():
+        closed = field.info["sign"] == "none" or field.info["certificate"]["closed"]
+        band = field.unit * float(field.info["parameters"]["band"])
+        near = float(leaf_errors(field)[int(field.leaf_bound.max())])
+    return StatedError(near, band, proven=True) if closed and near < band else None
+
+
+def error_for_bounds(field: Field) -> StatedError:
+    """The error from which bounds on true distances follow: proven where it can be, else stated. Raises InputError if
+    the field's info states none."""
+    return proven_error(field) or StatedError.of(field)
+
+
+_CODES: WeakKeyDictionary[DeviceField, tuple[Array, Array]] = WeakKeyDictionary()
+
+
+def error_group(field: Field, error: StatedError, backend: Backend) -> Group:
+    """Kernel arguments of a field's error, see kernels/contact/bounds.h: each leaf's own if proven."""
+    code, value = None, None
+    if error.proven:
+        key = field._on_device(backend)
+        if key not in _CODES:
+            assert field.leaf_bound is not None
+            _CODES[key] = backend.from_host(field.leaf_bound, np.uint8), backend.from_host(leaf_errors(field))
+        code, value = _CODES[key]
+    return backend.group("StatedError", near=error.near, band=error.band, code=code, value=value)
 
 
 def bound_at(field: Field, points: npt.ArrayLike) -> npt.NDArray[np.float64]:

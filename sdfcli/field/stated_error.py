@@ -16,11 +16,13 @@ from sdfcli.field.field import Field, stated
 class StatedError:
     """|field - true distance| <= near * max(1, |true distance| / band), in mesh units (concepts/accuracy.md).
 
-    Stated, not proven: `near` is the tolerance, or the measured error if larger.
+    Stated: `near` is the tolerance, or the measured error if larger. Proven: `near` is the largest bound of any leaf
+    (see `proven.error_for_bounds`).
     """
 
     near: float
     band: float
+    proven: bool = False
 
     @staticmethod
     def of(field: Field) -> StatedError:

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from sdfcli.backend import Array, Backend, Group
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field, is_cupy
-from sdfcli.field.stated_error import StatedError, is_unsigned
+from sdfcli.field.proven import error_for_bounds, error_group
+from sdfcli.field.stated_error import is_unsigned
 from sdfcli.field.store import as_field
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.load import MeshSource
@@ -84,9 +85,10 @@ class Contacts:
     """The mesh's nearest or deepest point at each pose. NumPy or CuPy arrays, one row per pose, in field units.
 
     distance  (t,) float64: the mesh's least signed distance in the field, known to a quarter of the stated error there;
+              where bounds are proven, the distance at the point with the least lower bound;
               outside the field's domain, a lower bound (`Field.sample` gives an upper one).
               Where the mesh encloses a solid of the field: minus a lower bound on the motion that separates them.
-    low       (t,) float64: lower bound on the true least distance, from the field's stated error.
+    low       (t,) float64: lower bound on the true least distance, from the field's error.
     high      (t,) float64: upper bound.
     verdict   (t,) uint8: 0 clear (low > 0), 1 touching (undecided by the bounds), 2 penetrating (high < 0); VERDICTS.
     point     (t, 3) float64: where the distance is least, on the posed mesh.
@@ -96,6 +98,8 @@ class Contacts:
     triangle  (t,) int64: index in the mesh file, from 0. Of triangles nearly as near (see `distance`), the one reported
               may depend on the margin.
     outside_domain  (t,) bool: whether `point` lies outside the field's domain, so that `distance` is a lower bound.
+    proven    (t,) bool: whether `low` and `high` follow from proven bounds (see `Field.bound`). False: from the stated
+              error; and where the mesh encloses a solid of the field, as the mesh's inside is not proven.
     manifold  all triangles with least distance up to the margin; empty without a margin.
     """
 
@@ -107,6 +111,7 @@ class Contacts:
     normal: Floats
     triangle: Ints
     outside_domain: Bools
+    proven: Bools
     manifold: Manifold
 
     def __len__(self) -> int:
@@ -130,9 +135,10 @@ def contacts(
 
     Distances over a triangle are bounded from a few sample points, as a distance changes by at most the distance moved
     (after Macklin et al. 2020, with guaranteed bounds in place of a local search); a sphere tree culls most triangles.
-    Bounds are as reliable as the field's stated error, which is measured, not proven. Where surfaces meet, mesh defects
-    do not matter: the mesh counts as a set of triangles. Where none meet, a solid of the field may still lie within the
-    mesh; this is tested if the mesh has an inside, as for `MeshDistance`.
+    In a field of `build(prove=True)` whose every leaf has a bound, bounds and verdicts follow from the leaves' proven
+    bounds. In others they are as reliable as the field's stated error, which is measured. Where surfaces meet, mesh
+    defects do not matter: the mesh counts as a set of triangles. Where none meet, a solid of the field may still lie
+    within the mesh; this is tested if the mesh has an inside, as for `MeshDistance`.
 
     Args:
         field: a Field, or its path; signed. In an unsigned field, distances are to the surface and nothing penetrates.
@@ -189,8 +195,8 @@ class Descent:
         away."""
         self.field, self.tree, self.backend = field, tree, tree._backend
         self.given, self.given_scales = poses, scales
-        self.error, self.unsigned = StatedError.of(field), is_unsigned(field)
-        self.error_group = self.backend.group("StatedError", near=self.error.near, band=self.error.band)
+        self.error, self.unsigned = error_for_bounds(field), is_unsigned(field)
+        self.error_group = error_group(field, self.error, self.backend)
         domain, edge = tree.mesh.domain, field.domain.length
         rotated = poses[:, :3, :3]
         terms = [*(rotated[:, :, k] * domain.origin[k] for k in range(3)), poses[:, :3, 3]]
@@ -267,6 +273,7 @@ class Descent:
         values: dict[str, Any] = {"distance": -within.depth, "low": -within.depth - error, "high": high}
         values |= {"verdict": np.where(high < 0, PENETRATING, TOUCHING), "point": within.point, "normal": within.normal}
         values["outside_domain"] = np.zeros(len(pose), bool)  # a solid of the field lies in its domain
+        values["proven"] = np.zeros(len(pose), bool)  # the posed mesh's inside is not
         for name, value in {**values, "triangle": within.triangle}.items():
             array = getattr(found, name)
             array[self.backend.from_host(pose)] = self.backend.from_host(value, array.dtype)
@@ -334,6 +341,7 @@ class Descent:
             normal=self._normals(point[row]),
             triangle=triangle[row].astype(np.int64),
             outside_domain=((point[row] < lower) | (point[row] > higher)).any(axis=1),
+            proven=xp.full(len(row), self.error.proven),
             manifold=Manifold(
                 pose=pose[wanted],
                 triangle=triangle[wanted].astype(np.int64),

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field
-from sdfcli.field.stated_error import StatedError, is_unsigned
+from sdfcli.field.proven import error_for_bounds
+from sdfcli.field.stated_error import is_unsigned
 from sdfcli.field.store import as_field
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.load import MeshSource
@@ -25,7 +26,7 @@ SEGMENTS = 256
 """Path segments advanced together."""
 
 ARRIVED = 0.01
-"""Distance above the clearance that counts as reached, as a fraction of the field's stated error."""
+"""Distance above the clearance that counts as reached, as a fraction of the field's error."""
 
 SHORTEST = 1e-9
 """Minimum such distance, as a fraction of the domain edge."""
@@ -70,8 +71,8 @@ def first_contact(
     threads: int | None = None,
     progress: Callable[[int, int], None] = lambda done, count: None,
 ) -> FirstContact:
-    """Finds the first time at which a moving mesh may come within `clearance` of a field, given the field's stated
-    error. Before that time it is clear at every moment.
+    """Finds the first time at which a moving mesh may come within `clearance` of a field, given the field's error,
+    as for `contacts`. Before that time it is clear at every moment.
 
     Between two poses the mesh frame's origin moves on a line, and the mesh rotates about it at a constant rate, the
     shorter way round. Conservative advancement (Mirtich 1996) limits each step so that no vertex moves farther than the
@@ -99,7 +100,7 @@ def first_contact(
         raise InputError(f"the scale of the poses changes from {scales.min():g} to {scales.max():g}; a path has one")
     tree = SphereTree._of(mesh, poses, device, threads)
     segments = Segments(given, scales.max(), tree.mesh.bounds)
-    near = clearance + max(ARRIVED * StatedError.of(field).near, SHORTEST * field.domain.length)
+    near = clearance + max(ARRIVED * error_for_bounds(field).near, SHORTEST * field.domain.length)
     least, steps, count = np.inf, 0, len(segments.speed)
     for first in range(0, count, SEGMENTS):
         progress(first, count)

@@ -34,11 +34,23 @@ FACTS = {
     "posed_encloses",
     "stated_error",
     "stated_band",
+    "proven_error",
     "warnings",
     "seconds",
 }
 OF_POSES = {"poses", "clear", "touching", "penetrating", "least", "poses_per_second"}
-OF_A_POSE = {"schema_version", "contact", "distance", "low", "high", "outside_domain", "triangle", "point", "normal"}
+OF_A_POSE = {
+    "schema_version",
+    "contact",
+    "distance",
+    "low",
+    "high",
+    "proven",
+    "outside_domain",
+    "triangle",
+    "point",
+    "normal",
+}
 BESIDE, DEEP = ("--at", "1.5,0,0"), ("--at", "0,0.1,0")
 """Poses of the small cube beside the ball, and in it."""
 

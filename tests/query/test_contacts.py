@@ -508,6 +508,7 @@ def test_shapes_and_types() -> None:
         "normal": ("<f8", (1, 3)),
         "triangle": ("<i8", (1,)),
         "outside_domain": ("|b1", (1,)),
+        "proven": ("|b1", (1,)),
     }
     types = {name: (value.dtype.str, value.shape) for name, value in vars(found.manifold).items()}
     assert types == {

@@ -1,7 +1,8 @@
-// Bounds on the true distance from a sample and the field's stated error (docs/concepts/accuracy.md).
+// Bounds on the true distance from a sample and the field's error, stated (docs/concepts/accuracy.md) or proven leaf by
+// leaf (docs/internals/proof.md).
 //
 // INTERFACE
-//   StatedError                      the field's stated error
+//   StatedError, error_in            the field's error, and a leaf's
 //   Probe, probe                     a sample
 //   lower_bound_of, upper_bound_of   bounds on the true signed distance there
 //   value_of                         the field's distance; outside the domain a lower bound for it
@@ -13,8 +14,15 @@
 
 // |field - true distance| <= near * max(1, |true distance| / band).
 struct StatedError {
-    double near, band;  // in the mesh's units
+    double near, band;    // in the mesh's units
+    const u8* code;       // [leaves] index of each leaf's proven `near`; null: `near` is that of all leaves
+    const double* value;  // [256] by code, at most `near`
 };
+FN StatedError error_in(const StatedError& error, u32 leaf) {
+    StatedError own = error;
+    if (error.code) own.near = error.value[error.code[leaf]];
+    return own;
+}
 
 #define SDF_SQRT3 1.7320508075688774  // a cube's diagonal
 
@@ -34,11 +42,12 @@ struct Probe {
     FieldPoint at;
     double clear;  // outside the domain: distance to the mesh's box
     u32 leaf;      // SDF_NONE outside the domain
+    u32 cell;      // the leaf; outside the domain that of the nearest point in it
 };
 
 // The mesh lies in the domain, at least `padding` (in domain edges) away from its faces.
 FN Probe probe(const Sampler& field, double padding, const Way& way) {
-    Probe found = {at_point(field, way, nullptr), 0.0, leaf_of(way)};
+    Probe found = {at_point(field, way, nullptr), 0.0, leaf_of(way), leaf_of(way)};
     if (found.at.beyond > 0.0) {
         found.leaf = SDF_NONE;
         double u[3] = {way.unit.x, way.unit.y, way.unit.z}, away[3];
@@ -61,13 +70,14 @@ FN double lowest_true(const StatedError& error, double x, double length) {  // f
     return x < 0.0 ? -farthest_true(error, -x, length) : nearest_true(error, x);
 }
 FN double lower_bound_of(const StatedError& error, const Probe& probe, double length) {
-    return from_outside(lowest_true(error, probe.at.inside, length), probe) + 0.0;  // no -0
+    return from_outside(lowest_true(error_in(error, probe.cell), probe.at.inside, length), probe) + 0.0;  // no -0
 }
 FN double upper_bound_of(const StatedError& error, const Probe& probe, double length) {
     double x = probe.at.inside, beyond = probe.at.beyond;
-    if (x < 0.0 && !(beyond > 0.0)) return -nearest_true(error, -x);
+    StatedError own = error_in(error, probe.cell);
+    if (x < 0.0 && !(beyond > 0.0)) return -nearest_true(own, -x);
     // All points outside the domain are outside the mesh, whatever the sign on its face.
-    return beyond + min_of(farthest_true(error, abs_of(x), length), SDF_SQRT3 * length);
+    return beyond + min_of(farthest_true(own, abs_of(x), length), SDF_SQRT3 * length);
 }
 
 #define SDF_CONTACT_SLACK 0.25  // fraction of the error

@@ -16,6 +16,7 @@
 #ifndef SDFCLI_CONTACT_DEEPEST_H
 #define SDFCLI_CONTACT_DEEPEST_H
 #include "contact/spheres.h"
+#include "field/range.h"
 
 #define SDF_SPLITS 30  // maximum subdivision depth
 #define SDF_NEW (-1)
@@ -72,10 +73,7 @@ FN double bound_of_part(const Corner* at, double reach) {
     double low = min_of(min_of(at[0].bound, at[1].bound), at[2].bound);
     return low >= reach ? sqrt(low * low - reach * reach) : low - reach;
 }
-// Lower bound for the field on a triangle within a leaf. The field is trilinear in the leaf, so a cubic on the
-// triangle, and bounded below by its smallest Bezier coefficient (ten). A coefficient stands for three corners, and is
-// the mean over their orders of the value with x from one corner, y from the next and z from the last (its blossom;
-// Farin 1986).
+// Lower bound for the field on a triangle within a leaf.
 FN double least_in_leaf(const Sampler& field, const D3* p) {
     const double full = (double)(1u << SDF_LATTICE_BITS);
     Way way = way_to_leaf(field, p[0]);
@@ -85,16 +83,7 @@ FN double least_in_leaf(const Sampler& field, const D3* p) {
     for (int c = 0; c < 8; c++) v[c] = (double)field.leaf_value[8 * (size_t)leaf + c];
     for (int k = 0; k < 3; k++)
         t[k] = over * (scale * (p[k] - vec(field.domain.x, field.domain.y, field.domain.z)) - low);
-    double least = 1e300;
-    for (int i = 0; i < 3; i++)
-        for (int j = i; j < 3; j++)
-            for (int k = j; k < 3; k++) {
-                double sum = trilinear(v, vec(t[i].x, t[j].y, t[k].z)) + trilinear(v, vec(t[j].x, t[k].y, t[i].z)) +
-                             trilinear(v, vec(t[k].x, t[i].y, t[j].z)) + trilinear(v, vec(t[i].x, t[k].y, t[j].z)) +
-                             trilinear(v, vec(t[k].x, t[j].y, t[i].z)) + trilinear(v, vec(t[j].x, t[i].y, t[k].z));
-                least = min_of(least, sum / 6.0);
-            }
-    return least;
+    return range_in_leaf(v, t).low;
 }
 SDF_KERNEL(sdf_contact_deepest, PLAIN, i) {
     const Posed& posed = a.posed;
@@ -126,7 +115,8 @@ SDF_KERNEL(sdf_contact_deepest, PLAIN, i) {
                     int x = part.x + (k == 1 ? part.step : 0), y = part.y + (k == 2 ? part.step : 0);
                     p[k] = corner + (size * x) * along + (size * y) * across;
                 }
-                done = lowest_true(posed.error, least_in_leaf(posed.field, p), posed.field.domain.length) >= wanted;
+                double least = least_in_leaf(posed.field, p);
+                done = lowest_true(error_in(posed.error, leaf), least, posed.field.domain.length) >= wanted;
             }
             if (done) {
                 level--;

@@ -103,6 +103,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "surface/compared.h"
 #include "surface/marching_cubes.h"
 #include "surface/metaballs.h"
+#include "surface/proven.h"
 #include "surface/render.h"
 #include "surface/wall_picture.h"
 #include "trees/order.h"
