@@ -17,6 +17,9 @@ ENDINGS = (".h5", ".hdf5")
 
 OCTREES = ("adaptive", "bvh")
 SIGNS = ("auto", "pseudonormal", "winding", "none")
+AUTO = "auto"
+GAP, GAPS = 0.005, (0.001, 0.25)
+"""Default radius of the ball that floods the outside, as a fraction of the diagonal; and the smallest and largest."""
 VERDICTS = ("good", "usable", "doubtful", "unusable")
 """Verdicts of `check` and `build` on a mesh, from best to worst."""
 QUERIES = ("fast", "baseline", "soa", "cct")
@@ -294,6 +297,19 @@ class SampleParams:
         values out of range."""
         parameters: dict[str, Any] = {**given}
         return cls(**parameters)
+
+
+def check_gap(gap: object) -> None:
+    """Raises UsageError for anything but a radius in range, and `auto`."""
+    if gap != AUTO and not GAPS[0] <= real(gap) <= GAPS[1]:
+        raise UsageError(f"--gap {gap}: use a fraction of the diagonal from {GAPS[0]:g} to {GAPS[1]:g}, or {AUTO}")
+
+
+def parse_gap(gap: str | float) -> float | str:
+    """A gap from text or a number. Raises UsageError for one out of range."""
+    found = _number(gap) if isinstance(gap, str) and gap != AUTO else gap
+    check_gap(gap if found != found else found)
+    return found
 
 
 def check_flag(name: str, value: object) -> None:

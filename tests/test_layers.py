@@ -30,6 +30,7 @@ LAYERS = [
     "query",
     "quality",
     "extract",
+    "solid",
     "export pictures",
     "pipeline",
     "sequence",

@@ -55,6 +55,14 @@ Thin = Annotated[
         rich_help_panel=ACCURACY,
     ),
 ]
+Gap = Annotated[
+    str,
+    typer.Option(
+        metavar="FRACTION|auto",
+        help="Radius of the ball that floods the outside, as a fraction of the diagonal; gaps up to two radii "
+        "wide are closed. auto: the smallest radius, from the default on, that does not leak.",
+    ),
+]
 Domain = Annotated[
     str | None,
     typer.Option(
