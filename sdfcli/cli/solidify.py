@@ -52,7 +52,7 @@ def solidify(
             show_default=False,
         ),
     ] = None,
-    gap: Gap = str(GAP),
+    gap: Gap = None,
     faces: Annotated[
         int | None,
         typer.Option(
@@ -81,9 +81,10 @@ def solidify(
 
     driver.start(device)
     from sdfcli.runtime.files import check_ending, check_target
+    from sdfcli.solid.solidify import leak_text
     from sdfcli.solid.solidify import solidify as make
 
-    most, chosen = memory_limit(max_memory), parse_gap(gap)
+    most, chosen = memory_limit(max_memory), GAP if gap is None else parse_gap(gap)
     target = output or Path(f"{mesh.stem}_solid.ply")
     check_ending(target, *ENDINGS)
     check_target(target, force, mesh)
@@ -109,14 +110,6 @@ def solidify(
             say(f"note: {mesh}: {leak_text(found.leak / found.unit)}")
         if faces is not None and len(found.faces) > faces:
             say(f"note: {target}: {len(found.faces):,} faces; fewer would not leave it closed")
-
-
-def leak_text(gap: float) -> str:
-    """A note on a leak. gap: a larger radius, without it."""
-    return (
-        f"the outside flows into a volume that a larger ball leaves solid; if that is a leak, use --gap {gap:.3g}, or "
-        "--gap auto"
-    )
 
 
 def _write(target: Path, force: bool, found: Solid) -> None:

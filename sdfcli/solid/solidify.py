@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from sdfcli.backend import Backend, select_backend
 from sdfcli.errors import UsageError
 from sdfcli.mesh.arrays import Faces, Floats
 from sdfcli.mesh.load import MeshSource, load_mesh
-from sdfcli.mesh.mesh import Mesh
+from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.octree.grown import Progress
 from sdfcli.params import AUTO, GAP, check_gap, check_scale, parse_size, whole
 from sdfcli.quality.accuracy import on_surface
@@ -136,8 +137,9 @@ def solid_of(
     most_memory: int | None = None,
     faces: int | None = None,
     report: Progress = LOG.debug,
+    measured: bool = True,
 ) -> Solid:
-    """`solidify` for a mesh. gap: in units; unit: in the mesh's units."""
+    """`solidify` for a mesh. gap: in units; unit: in the mesh's units. measured: whether to compute `distance`."""
     default = unit * GAP
     radius = default if isinstance(gap, str) else unit * gap
     report("distances")
@@ -161,7 +163,7 @@ def solid_of(
         report("collapsing edges")
         made = fewer_faces(made, int(faces), backend)
     report("measuring")
-    seen = _seen_distance(found.mesh, flood, made, radius, backend)
+    seen = _seen_distance(found.mesh, flood, made, radius, backend) if measured else None
     return Solid(
         made.vertices,
         made.faces,
@@ -176,6 +178,25 @@ def solid_of(
         backend.name,
         mesh.notes,
     )
+
+
+def leak_text(gap: float) -> str:
+    """A note on a leak. gap: a larger radius, without it."""
+    return (
+        f"the outside flows into a volume that a larger ball leaves solid; if that is a leak, use --gap {gap:.3g}, or "
+        "--gap auto"
+    )
+
+
+def solid_mesh(
+    mesh: Mesh, gap: float | str | None, backend: Backend, most_memory: int | None = None
+) -> tuple[Mesh, dict[str, Any]]:
+    """A mesh's solid, with its domain and unit, and facts about it, as in a field's info. gap: in units."""
+    solid = solid_of(mesh, GAP if gap is None else gap, mesh.unit, backend, most_memory, measured=False)
+    made = Mesh(solid.vertices, solid.faces)
+    domain = mesh.domain if not mesh.domain.excludes(made.bounds).any() else Domain.around(made.bounds)
+    facts = {"gap": solid.gap, "thickness": solid.thickness, "volume": solid.volume, "leak": solid.leak}
+    return made.placed(domain, mesh.unit), facts
 
 
 def _seen_distance(mesh: Mesh, flood: Mesh, solid: Mesh, radius: float, backend: Backend) -> SeenDistance | None:
