@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, C
 from sdfcli.field.field import Field
 from sdfcli.field.from_octree import field_of
 from sdfcli.mesh.mesh import Domain, Mesh
@@ -26,6 +26,8 @@ BAND = 2.0
 MARGIN, LEAST_MARGIN = 3.0, 10.0
 """Minimum distance between the mesh and the domain's border, so that the ball passes around the mesh: in radii, and in
 default radii."""
+SHRINK = 0.9
+"""Ratio of successive radii; see `Unsigned.spread`."""
 SLACK = 1.2
 """Margin that a ball needs, in radii."""
 
@@ -79,9 +81,32 @@ class Unsigned:
         backend.run("sdf_shell_roots", corners, state=None, welded=None, parent=root, number=None)
         return root
 
+    def spread(self, backend: Backend, root: Array, radius: float, fine: float) -> Array:
+        """Sides at a smaller radius, as `components`: 0 outside. A corner has the side from which a ball reaches it that
+        may be larger than from the other: so gaps that `radius` closes stay closed, while the surface keeps the detail
+        of `fine`. root: `components` for `radius`.
+
+        Labels spread from both sides at radii that shrink by SHRINK; corners that neither reaches are not outside.
+        """
+        arrays, xp = self.field._arrays_on(backend), backend.xp
+        given = {name: arrays[name] for name in ("leaf_corner", "value")}
+        free = given["value"] > np.float32(radius)
+        label = xp.where(free, xp.where(root == 0, np.uint32(C.FLOOD_OUTSIDE), np.uint32(C.FLOOD_INSIDE)), np.uint32(0))
+        steps = max(1, math.ceil(math.log(radius / fine) / -math.log(SHRINK)))
+        for step in range(1, steps + 1):
+            at = max(radius * SHRINK**step, fine)
+            while True:
+                following = backend.copied(label)
+                many = len(given["leaf_corner"])
+                backend.run("sdf_flood_grow", many, radius=at, label=label, next=following, **given)
+                label, before = following, label
+                if not bool((label != before).any()):
+                    break
+        return (label != np.uint32(C.FLOOD_OUTSIDE)).astype(np.uint32)
+
     def flooded(self, backend: Backend, root: Array, radius: float) -> Field:
-        """Distances to the boundary of the reached region: positive in it, negative elsewhere. root: `components` for
-        the same radius."""
+        """Distances to the boundary of the reached region: positive in it, negative elsewhere. root: `components` or
+        `spread` for the same radius."""
         value = backend.xp.empty(self.field.corners, np.float32)
         given = {"value": self.field._arrays_on(backend)["value"], "root": root}
         backend.run("sdf_flood_value", len(value), radius=radius, result=value, **given)

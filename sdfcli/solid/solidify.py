@@ -151,19 +151,21 @@ def solid_of(
     with backend.active():
         root = found.components(backend, radius)
         leak = None if gap == AUTO else holding(found, radius, backend)
-        field = found.flooded(backend, root, radius)
+        fine = min(radius, default)
+        if fine < radius:
+            root = found.spread(backend, root, radius, fine)
+        field = found.flooded(backend, root, fine)
     report("surface")
     flood = boundary(field, 1 << found.level, backend)
     del field, root
-    distances = unsigned(found.mesh, backend)
-    half = THICKNESS * min(radius, default)
-    vertices = moved_back(flood.vertices, distances, radius, half)
+    half = THICKNESS * fine
+    vertices = moved_back(flood.vertices, unsigned(found.mesh, backend), fine, half)
     made = outward(Mesh(vertices, flood.faces), backend)
     if faces is not None and len(made.faces) > faces:
         report("collapsing edges")
         made = fewer_faces(made, int(faces), backend)
     report("measuring")
-    seen = _seen_distance(found.mesh, flood, made, radius, backend) if measured else None
+    seen = _seen_distance(found.mesh, flood, made, fine, backend) if measured else None
     return Solid(
         made.vertices,
         made.faces,

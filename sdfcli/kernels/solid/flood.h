@@ -2,6 +2,7 @@
 //
 // INTERFACE
 //   sdf_flood_join   joins free corners along leaf edges; sdf_shell_roots (mesh/edges.h) then gives the components
+//   sdf_flood_grow   spreads labels of outside and inside to free neighbours
 //   sdf_flood_value  distances to the boundary of the reached region, positive only there
 //   sdf_flood_pocket volume of leaves that the flood does not reach
 #ifndef SDFCLI_SOLID_FLOOD_H
@@ -23,6 +24,27 @@ SDF_KERNEL(sdf_flood_join, PLAIN, i) {
         for (int bit = 1; bit < 8; bit <<= 1) {
             if (low & bit || !(a.value[corner[low | bit]] > a.radius)) continue;
             join(a.parent, corner[low], corner[low | bit]);
+        }
+    }
+}
+
+struct sdf_flood_grow_args {
+    u32 n;                   // leaves
+    float radius;            // as in sdf_flood_join
+    const u32* leaf_corner;  // [n, 8]
+    const float* value;      // [corners] unsigned distances
+    const u32* label;        // [corners] SDF_FLOOD bits, 0 if unknown
+    u32* next;               // [corners] in and out: initially equal to `label`
+};
+SDF_KERNEL(sdf_flood_grow, PLAIN, i) {
+    const u32* corner = a.leaf_corner + 8 * (size_t)i;
+    for (int k = 0; k < 8; k++) {
+        u32 from = corner[k], label = a.label[from];
+        if (!label) continue;
+        for (int bit = 1; bit < 8; bit <<= 1) {
+            u32 to = corner[k ^ bit];
+            if (a.label[to] || !(a.value[to] > a.radius)) continue;
+            atomic_or(a.next + to, label == SDF_FLOOD_OUTSIDE ? SDF_FLOOD_OUTSIDE : SDF_FLOOD_INSIDE);
         }
     }
 }
