@@ -13,7 +13,7 @@ from sdfcli.cli.build_options import Gap, MaxMemory, Scale, Units, memory_limit
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress, say
 from sdfcli.cli.records import Amount, Count, Json, Line, keyed
 from sdfcli.cli.wording import length_text
-from sdfcli.params import GAP, parse_gap
+from sdfcli.params import parse_gap
 
 if TYPE_CHECKING:
     from sdfcli.solid.solidify import Solid
@@ -84,7 +84,7 @@ def solidify(
     from sdfcli.solid.solidify import leak_text
     from sdfcli.solid.solidify import solidify as make
 
-    most, chosen = memory_limit(max_memory), GAP if gap is None else parse_gap(gap)
+    most, chosen = memory_limit(max_memory), None if gap is None else parse_gap(gap)
     target = output or Path(f"{mesh.stem}_solid.ply")
     check_ending(target, *ENDINGS)
     check_target(target, force, mesh)

@@ -13,7 +13,7 @@ from sdfcli.mesh.arrays import Faces, Floats
 from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.octree.grown import Progress
-from sdfcli.params import AUTO, GAP, check_gap, check_scale, parse_size, whole
+from sdfcli.params import AUTO, GAP, check_scale, parse_gap, parse_size, whole
 from sdfcli.quality.accuracy import on_surface
 from sdfcli.runtime.log import LOG
 from sdfcli.runtime.memory import memory_errors
@@ -87,7 +87,7 @@ class Solid:
 def solidify(
     source: MeshSource,
     *,
-    gap: float | str = GAP,
+    gap: float | str | None = None,
     faces: int | None = None,
     scale: float | None = None,
     units: str | None = None,
@@ -104,7 +104,7 @@ def solidify(
     Args:
         source: a path, a `trimesh.Trimesh`, or a pair of arrays: vertices (v, 3) and faces (f, 3).
         gap: the ball's radius, as a fraction of the mesh's bounding box diagonal; or `auto`: the smallest, from 0.005
-            on, of which no larger one keeps more of the inside.
+            on, of which no larger one keeps more of the inside. None: 0.005.
         faces: maximum face count, by edge collapses; None: all that the flood gives.
         scale: factor for the mesh's coordinates.
         units: unit to which a file's coordinates are converted, as for `sdfcli.build`.
@@ -119,14 +119,14 @@ def solidify(
         DeviceError: the device or its software, or fast-simplification for `faces`, is missing.
         OutOfMemoryError: the flood does not fit into memory.
     """
-    check_gap(gap)
+    chosen = GAP if gap is None else parse_gap(gap)
     check_scale(scale, units)
     if faces is not None and not whole(faces) >= 4:
         raise UsageError(f"--faces {faces}: use a whole number, 4 or more")
     backend, report = select_backend(device, threads), progress or LOG.debug
     report("loading")
     mesh = load_mesh(source, scale=scale, units=units)
-    return solid_of(mesh, gap, mesh.diagonal, backend, parse_size(max_memory), faces, report)
+    return solid_of(mesh, chosen, mesh.diagonal, backend, parse_size(max_memory), faces, report)
 
 
 def solid_of(
