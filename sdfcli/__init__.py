@@ -38,6 +38,7 @@ __all__ = [
     "MeshDistance",
     "PosedMesh",
     "Samples",
+    "Solid",
     "SphereTree",
     "State",
     "Surface",
@@ -63,6 +64,7 @@ __all__ = [
     "sampler_source",
     "samples",
     "slice_image",
+    "solidify",
     "thickness",
     "verify",
 ]
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
     from sdfcli.sequence.build import build_sequence
     from sdfcli.sequence.field_sequence import FieldSequence
     from sdfcli.sequence.file import load_sequence
+    from sdfcli.solid.solidify import Solid, solidify
 
 _HOME = {
     "Comparison": "quality.comparison",
@@ -113,6 +116,7 @@ _HOME = {
     "MeshDistance": "query.mesh_distance",
     "PosedMesh": "pictures.posed",
     "Samples": "export.samples",
+    "Solid": "solid.solidify",
     "SphereTree": "query.sphere_tree",
     "State": "apps.flow.run",
     "Surface": "extract.marching_cubes",
@@ -137,6 +141,7 @@ _HOME = {
     "sampler_source": "field.device_arrays",
     "samples": "export.samples",
     "slice_image": "pictures.slice",
+    "solidify": "solid.solidify",
     "thickness": "quality.walls",
     "verify": "quality.verification",
 }

@@ -17,6 +17,12 @@ ENDINGS = (".h5", ".hdf5")
 
 OCTREES = ("adaptive", "bvh")
 SIGNS = ("auto", "pseudonormal", "winding", "none")
+FLOOD = "flood"
+BUILD_SIGNS = (*SIGNS, FLOOD)
+"""Signs of builds: a mesh's own, or those of its solid, see solid/."""
+AUTO = "auto"
+GAP, GAPS = 0.005, (0.001, 0.25)
+"""Default radius of the ball that floods the outside, as a fraction of the diagonal; and the smallest and largest."""
 VERDICTS = ("good", "usable", "doubtful", "unusable")
 """Verdicts of `check` and `build` on a mesh, from best to worst."""
 QUERIES = ("fast", "baseline", "soa", "cct")
@@ -34,7 +40,7 @@ UNITS = {"um": 1, "mm": 1_000, "cm": 10_000, "m": 1_000_000, "in": 25_400, "ft":
 """Units of `units`, in micrometres."""
 NAME = "{name}"
 """Placeholder for the input's name, without its ending, in an output's name."""
-PLACES = ("domain", "unit", "scale", "units")
+PLACES = ("domain", "unit", "scale", "units", "gap")
 """Parameters stored in a field only if given."""
 GRID_RESOLUTION = 128
 """Default point count of exported grids along their longest side."""
@@ -83,6 +89,7 @@ class BuildKeywords(TypedDict, total=False):
     max_error: float | None
     scale: float | None
     units: str | None
+    gap: float | str | None
 
 
 class SampleKeywords(TypedDict, total=False):
@@ -115,7 +122,8 @@ class BuildParams:
             it is multiplied by distance / band.
         thin: thickness, as a fraction of the diagonal, down to which walls and gaps keep both sides. None: 0.75
             tolerances; 0: no such criterion. Without `depth`, the finest level is raised where this needs it.
-        sign: the method for inside and outside: `auto`, `pseudonormal`, `winding` or `none`.
+        sign: the method for inside and outside: `auto`, `pseudonormal`, `winding` or `none`; or `flood`: the field of
+            the solid that `sdfcli.solidify` makes, for open meshes and triangles in any state.
         query: the nearest-triangle algorithm: `fast`, or one from the thesis: `baseline`, `soa`, `cct`. The field does
             not depend on it.
         domain: the octree's root cube, in mesh units: x, y, z of its lower corner, and its edge. It must contain the
@@ -127,6 +135,8 @@ class BuildParams:
         units: the field's unit: `um`, `mm`, `cm`, `m`, `in` or `ft`, to which a mesh file's coordinates are converted
             from the file's unit: `mm` in STEP, `m` in glTF, as named in 3MF, USD and COLLADA. Not with `scale`, and not
             for other files and arrays, which name no unit. None: they stay in the file's unit.
+        gap: for `flood`: the radius of the ball that floods the outside, as a fraction of the diagonal, or `auto`; see
+            `sdfcli.solidify`. None: 0.005.
     """
 
     octree: str = "adaptive"
@@ -140,9 +150,10 @@ class BuildParams:
     unit: float | None = None
     scale: float | None = None
     units: str | None = None
+    gap: float | str | None = None
 
     def __post_init__(self) -> None:
-        for name, allowed in (("octree", OCTREES), ("sign", SIGNS), ("query", QUERIES)):
+        for name, allowed in (("octree", OCTREES), ("sign", BUILD_SIGNS), ("query", QUERIES)):
             if getattr(self, name) not in allowed:
                 raise UsageError(f"--{name} {getattr(self, name)}: use {', '.join(allowed)}")
         if self.depth is not None and not 1 <= whole(self.depth) <= MAX_DEPTH:
@@ -158,6 +169,12 @@ class BuildParams:
         if self.unit is not None and not LENGTHS[0] < real(self.unit) < LENGTHS[1]:
             raise UsageError(f"--unit {self.unit}: use a length between {LENGTHS[0]:g} and {LENGTHS[1]:g}")
         check_scale(self.scale, self.units)
+        if self.gap is not None:
+            object.__setattr__(self, "gap", parse_gap(self.gap))
+            if self.sign != FLOOD:
+                raise UsageError(f"--gap {self.gap}: is for --sign flood; add it")
+        elif self.sign == FLOOD:
+            object.__setattr__(self, "gap", GAP)
         for name in ("depth", "tolerance", "band", "thin", "unit", "scale"):
             value = getattr(self, name)
             if value is not None:  # NumPy's numbers become Python's, as the command has them
@@ -294,6 +311,32 @@ class SampleParams:
         values out of range."""
         parameters: dict[str, Any] = {**given}
         return cls(**parameters)
+
+
+def check_gap(gap: object) -> None:
+    """Raises UsageError for anything but a radius in range, and `auto`."""
+    if gap != AUTO and not GAPS[0] <= real(gap) <= GAPS[1]:
+        raise UsageError(f"--gap {gap}: use a fraction of the diagonal from {GAPS[0]:g} to {GAPS[1]:g}, or {AUTO}")
+
+
+def parse_gap(gap: str | float) -> float | str:
+    """A gap from text or a number. Raises UsageError for one out of range."""
+    found = _number(gap) if isinstance(gap, str) and gap != AUTO else gap
+    check_gap(gap if found != found else found)
+    return found
+
+
+def check_sign(sign: str) -> str:
+    """The sign. Raises UsageError for an unknown one, and for `flood`, which is for builds."""
+    if sign not in SIGNS:
+        raise UsageError(f"--sign {sign}: use {', '.join(SIGNS)}")
+    return sign
+
+
+def refuse_flood(params: BuildParams, what: str) -> None:
+    """Raises UsageError for `flood`. what: what does not take it."""
+    if params.sign == FLOOD:
+        raise UsageError(f"--sign {FLOOD}: not for {what}; solidify the mesh first, and use the result")
 
 
 def check_flag(name: str, value: object) -> None:

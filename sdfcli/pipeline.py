@@ -12,6 +12,7 @@ from sdfcli.backend import Backend, select_backend
 from sdfcli.backend.overflow import overflow
 from sdfcli.backend.select import device_names
 from sdfcli.backend.timing import Stages
+from sdfcli.errors import UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.from_octree import field_of
 from sdfcli.field.proven import encode
@@ -20,7 +21,7 @@ from sdfcli.mesh.load import Loading, MeshSource
 from sdfcli.mesh.mesh import OF_DEVICE, Mesh
 from sdfcli.octree.grown import Busy, Grown, Limits, Progress
 from sdfcli.octree.kinds import OCTREES
-from sdfcli.params import BuildKeywords, BuildOptions, BuildParams, check_why, parse_share, parse_size
+from sdfcli.params import AUTO, FLOOD, BuildKeywords, BuildOptions, BuildParams, check_why, parse_share, parse_size
 from sdfcli.quality.certify import Certifier
 from sdfcli.quality.estimate import memory_limit
 from sdfcli.quality.measure import Facts, Samples, ask, describe, draw_samples, measure
@@ -110,6 +111,8 @@ def build_field(
     """`build` with checked parameters."""
     if options.why:
         check_why(params.octree)
+    if params.sign == FLOOD and options.keep_nearest:
+        raise UsageError(f"--nearest: not with --sign {FLOOD}, whose triangles are the solid's")
     report = progress or (lambda _: None)
     run, stages, octree = Schedule(), Stages(), OCTREES[params.octree]
     report("loading and checking the mesh")
@@ -122,13 +125,23 @@ def build_field(
         with stages("load"), backend.active():
             mesh = loading.mesh(backend)  # concurrent: its arrays are copied and hashed
             notes, of_file, given = mesh.notes, mesh.of_file, _without_device(mesh) if options.prove else None
+        solid, diagonal = None, None
+        if params.sign == FLOOD:
+            from sdfcli.solid.solidify import solid_mesh
+
+            report("making the solid")
+            with stages("solid", backend):
+                diagonal = mesh.diagonal
+                mesh, solid = solid_mesh(mesh, params.gap, backend, options.max_memory)
+                given = _without_device(mesh) if options.prove else None
         with stages("check"):
             mesh = mesh.on(backend).merged()
             memory = memory_limit(backend, options.max_memory) if backend.memory.scarce else None
             trees = {"memory": memory, "trees_dominate": octree.trees_dominate}
-            scene = Scene.of(mesh, params.sign, backend, params.query, **trees, stages=stages)
+            method = AUTO if params.sign == FLOOD else params.sign
+            scene = Scene.of(mesh, method, backend, params.query, **trees, stages=stages)
             health, mesh = mesh.health, scene.mesh
-        facts = Facts(health, notes, of_file, loading.sha256, _samples(mesh, params.band))
+        facts = Facts(health, notes, of_file, loading.sha256, _samples(mesh, params.band), diagonal)
         if not octree.host_idle:
             facts.samples.start(run.thread)  # concurrent, as the host is busy until it needs them
         report("sorting triangles")
@@ -140,7 +153,7 @@ def build_field(
         scene.warm_start = WarmStart.of(previous, scene) if previous else None
         if previous and not scene.warm_start:
             LOG.warning("the previous field is not used: its mesh has another triangle count")
-        field = make_field(scene, params, options, facts, run, report, given=given)
+        field = make_field(scene, params, options, facts, run, report, given=given, solid=solid)
         loading.release_source()
         return field
 
@@ -180,9 +193,10 @@ def make_field(
     progress: Progress,
     on_grown: Callable[[Grown], None] = lambda _: None,
     given: Mesh | None = None,
+    solid: dict[str, Any] | None = None,
 ) -> Field:
     """Builds a scene's field. on_grown: called with the octree before its arrays become the field's. given: the mesh as
-    given, to prove the field's error; None: no proof."""
+    given, to prove the field's error; None: no proof. solid: facts about the solid that the mesh is."""
     stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
     all_memory = options.max_memory is None
     exact = Deferred(partial(ask, scene, facts.samples, params))
@@ -236,6 +250,8 @@ def make_field(
         measured = measure(field, scene, exact.get(), params, grown)
     content.get()
     known = describe(scene, params, facts, exact.get().confidence, grown, measured)
+    if solid is not None:
+        known["solid"] = solid
     if certifier is not None:
         known |= certifier.info()
         field._defer(leaf_bound=Deferred.known(encode(certifier.proof.bound, params.tolerance)))
@@ -259,6 +275,10 @@ def _warn(known: dict[str, Any], params: BuildParams) -> None:
             100 * certain,
             100 * lost,
         )
+    if known.get("solid", {}).get("leak"):
+        from sdfcli.solid.solidify import leak_text
+
+        LOG.warning(leak_text(known["solid"]["leak"] / known["mesh"]["diagonal"]))
     if known["error_limit"] and params.octree == "adaptive":
         where = " where the sign jumps across the mesh's holes" if known["error_limit"] == "jumps" else ""
         LOG.warning("the error, %.3g, exceeds the tolerance, %.3g%s", known["max_error"], params.tolerance, where)

@@ -30,6 +30,7 @@ LAYERS = [
     "query",
     "quality",
     "extract",
+    "solid",
     "export pictures",
     "pipeline",
     "sequence",
@@ -40,6 +41,7 @@ LAYERS = [
 ]
 ENTRIES = {"__init__", "__main__", "_version", "start"}
 METHODS = {(name, above) for name in ("field/field.py", "quality/walls.py") for above in ("export", "pictures")}
+METHODS |= {("quality/verification.py", "solid")}
 """Methods of Field and Thickness that call layers above, for files and pictures. They import them when called."""
 APPS = "apps"
 """What is above the core; each of its folders is a layer."""

@@ -29,6 +29,7 @@ from sdfcli.cli import compare as compare_command
 from sdfcli.cli import export as export_command
 from sdfcli.cli import samples as samples_command
 from sdfcli.cli import sequence as sequence_command
+from sdfcli.cli import solidify as solidify_command
 from sdfcli.cli import verify as verify_command
 from sdfcli.errors import InputError, UsageError
 from sdfcli.export import FORMATS
@@ -54,13 +55,19 @@ COMMANDS: list[tuple[Callable[..., Any], Callable[..., Any], set[str], set[str]]
         sequence_command.sequence,
         sdfcli.build_sequence,
         FILES | {"frames", "fps", "times", "faces", "resume", "jobs"},
-        {"frames", "progress"},
+        {"frames", "progress", "gap"},
     ),
     (
         check_command.check,
         sdfcli.check,
         (FILES | MANY) - {"output", "verbose", "skip_existing", "scheduler"},
-        {"source", "octree", "query", "domain", "scale", "units"},
+        {"source", "octree", "query", "domain", "scale", "units", "gap"},
+    ),
+    (
+        solidify_command.solidify,
+        sdfcli.solidify,
+        {"mesh", "output", "force", "json", "quiet"},
+        {"source", "progress"},
     ),
     (
         samples_command.samples,

@@ -15,6 +15,7 @@ LAYERS = [  # high to low
     [("sequence", "moving meshes, frame after frame")],
     [("pipeline", "the whole build on one screen")],
     [("export", "files for other programs"), ("pictures", "render, slice")],
+    [("solid", "any triangles as a solid, by a flood of the outside")],
     [("extract", "surfaces, the scan over devices")],
     [("quality", "checks of meshes, estimates, measured errors, the float64 reference")],
     [("query", "distances of meshes, neighbours, contacts")],

@@ -81,6 +81,35 @@ MUTANTS = [
         "LAST_HALO = 3",
         ("tests/apps/flow/test_slabs.py::test_what_reaches_farthest",),
     ),
+    # ---- Flood ----
+    Mutant(
+        "flood from all sides",
+        f"{K}/solid/flood.h",
+        "beyond > 0.f && a.root[i] ?",
+        "beyond > 0.f && !a.root[i] ?",
+        ("tests/solid/test_flood.py::test_inside_is_what_the_dense_flood_does_not_reach",),
+    ),
+    Mutant(
+        "flood through walls",
+        f"{K}/solid/flood.h",
+        "if (!(a.value[corner[low]] > a.radius)) continue;",
+        "",
+        ("tests/solid/test_flood.py::test_inside_is_what_the_dense_flood_does_not_reach",),
+    ),
+    Mutant(
+        "labels do not spread",
+        f"{K}/solid/flood.h",
+        "if (!label) continue;",
+        "continue;",
+        ("tests/solid/test_flood.py::test_a_larger_gap_keeps_the_detail",),
+    ),
+    Mutant(
+        "reached leaves are pockets",
+        f"{K}/solid/flood.h",
+        "a.value[corner[k]] > a.deep && a.root[corner[k]] != 0;",
+        "a.value[corner[k]] > a.deep;",
+        ("tests/solid/test_flood.py::test_a_wide_slot_lets_the_outside_in_and_is_reported",),
+    ),
     # ---- Cell classification ----
     Mutant(
         "bend is half",

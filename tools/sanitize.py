@@ -183,6 +183,7 @@ def work() -> None:
         sdfcli.verify(coarse, mesh, samples=300, prove=True, device="cpu", threads=THREADS)
         walls = sdfcli.thickness(mesh, at="vertices", samples=300, device="cpu", threads=THREADS)
         walls.picture(width=32, height=24, device="cpu", threads=THREADS)
+        sdfcli.solidify(mesh, gap=0.05, device="cpu", threads=THREADS)  # a radius above the default: labels spread
         turned = (np.asarray(mesh.vertices)[:, [1, 2, 0]], mesh.faces)
         sdfcli.compare(mesh, turned, samples=300, device="cpu", threads=THREADS)
         box = trimesh.creation.box()  # whose parts are split

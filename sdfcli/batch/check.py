@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sdfcli.backend.select import first_device
 from sdfcli.mesh.load import MeshSource
-from sdfcli.params import BuildKeywords, BuildOptions, BuildParams, parse_size
+from sdfcli.params import BuildKeywords, BuildOptions, BuildParams, parse_size, refuse_flood
 from sdfcli.pipeline import build_field
 from sdfcli.quality.check import MeshCheck, estimated_check
 from sdfcli.runtime.memory import memory_errors
@@ -52,6 +52,7 @@ def check(
 @memory_errors()
 def check_for(source: MeshSource, params: BuildParams, options: BuildOptions) -> MeshCheck:
     """`check` with checked parameters."""
+    refuse_flood(params, "checks")
     report, undecided = estimated_check(source, params, first_device(options.device), options.threads)
     if undecided:
         info = build_field(source, params, replace(options, hashed=False)).info

@@ -28,11 +28,13 @@ from sdfcli.cli.build_options import (
     Band,
     Depth,
     Domain,
+    Gap,
     MaxError,
     MaxMemory,
     Octree,
     Require,
     Scale,
+    Sign,
     Thin,
     Tolerance,
     Unit,
@@ -124,7 +126,8 @@ def build(
     output: Output = None,
     tolerance: Tolerance = BuildParams.tolerance,
     max_error: MaxError = None,
-    sign: options.Sign = BuildParams.sign,
+    sign: Sign = BuildParams.sign,
+    gap: Gap = None,
     require: Require = None,
     scale: Scale = None,
     units: Units = None,
@@ -180,6 +183,7 @@ def build(
         max_error=max_error,
         scale=scale,
         units=units,
+        gap=gap,
     )
     if why:
         check_why(octree)

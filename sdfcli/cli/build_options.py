@@ -8,7 +8,7 @@ import typer
 
 from sdfcli.cli.options import ADVANCED, DEVICE, words
 from sdfcli.errors import UsageError
-from sdfcli.params import DEFAULT_DEPTH, OCTREES, THIN, UNITS, VERDICTS, parse_size
+from sdfcli.params import BUILD_SIGNS, DEFAULT_DEPTH, GAP, OCTREES, THIN, UNITS, VERDICTS, parse_size
 from sdfcli.runtime import memory
 
 ACCURACY = "Accuracy"
@@ -53,6 +53,23 @@ Thin = Annotated[
         f"{THIN:g} tolerances by default, 0 for no such refinement.",
         show_default=False,
         rich_help_panel=ACCURACY,
+    ),
+]
+Sign = Annotated[
+    str,
+    typer.Option(
+        "--sign",
+        **words(*BUILD_SIGNS),
+        help="Sign method; auto chooses by the mesh's faults; flood: the mesh's solid, for open meshes and soups.",
+    ),
+]
+Gap = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FRACTION|auto",
+        help="Radius of the ball that floods the outside, as a fraction of the diagonal; gaps up to two radii wide are "
+        f"closed. {GAP} by default; auto: the smallest radius from there on that does not leak.",
+        show_default=False,
     ),
 ]
 Domain = Annotated[

@@ -20,6 +20,7 @@ from sdfcli.cli.wording import (
     lengths_of,
     proof_text,
     sheets_text,
+    solid_text,
     tessellation_rows,
     tessellation_text,
     unit_name,
@@ -310,6 +311,7 @@ def _print_table(report: Outcome, verbose: bool) -> None:
         ("mesh", f"{report['triangles']:,} triangles, {health_text(report['health'])}"),
         ("diagonal", f"{report['health']['diagonal']:.9g}, {units_text(report['health'])}"),
         ("sign", f"{report['sign']} ({report['sign_reason']})"),
+        *([("solid", solid_text(report["solid"], unit, name))] if "solid" in report else []),
         ("octree", f"{report['octree']}, {shape}"),
     ]
     if "unit" in report:

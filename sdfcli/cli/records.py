@@ -152,6 +152,9 @@ class Line(Record):
     certificate: Annotated[
         Json, stored("certificate"), "with `build --prove`: leaves not certified: [its keys](file.md#info)"
     ] = ABSENT
+    solid: Annotated[Json, stored("solid"), "with `--sign flood`: facts about the solid: [its keys](file.md#info)"] = (
+        ABSENT
+    )
     lengths: Annotated[
         dict[str, Amount | None],
         "lengths in the mesh's units for the fractions among `tolerance`, `max_error`, `rms_error`, `proven_error`, "
@@ -183,7 +186,7 @@ class Failed(Line, title="error", shared="input? error"):
 class Stated(
     Line,
     shared="sign sign_reason sign_confidence sheets max_error rms_error error_samples? proven_error? certificate? "
-    "lengths",
+    "solid? lengths",
 ):
     """A build's results, as in the field's info."""
 

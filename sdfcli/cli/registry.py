@@ -64,6 +64,11 @@ BUILT_IN = _by_name(
             "Extract an isosurface as a watertight triangle mesh, by marching cubes.",
         ),
         Entry(
+            "solidify",
+            "sdfcli.cli.solidify:solidify",
+            "Make a closed, manifold mesh from any triangles: a flood finds the outside, all else is solid.",
+        ),
+        Entry(
             "render",
             "sdfcli.cli.render:render",
             "Render the surface as a shaded picture, without a display; with --frames, a sequence under one camera.",

@@ -37,6 +37,12 @@ def place_text(point: Iterable[float], digits: int = 4) -> str:
     return ", ".join(f"{x:.{digits}g}" for x in point)
 
 
+def solid_text(solid: dict[str, Any], unit: float, name: str) -> str:
+    """The flood's radius, and the solid's volume."""
+    gap = length_text(solid["gap"] / unit, unit, name)
+    return f"the outside is what a ball of radius {gap} reaches; volume {solid['volume']:.6g}"
+
+
 def leaves_text(count: int) -> str:
     """A leaf count as text."""
     return f"{count:,} lea{'f' if count == 1 else 'ves'}"

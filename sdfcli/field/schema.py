@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sdfcli.errors import InputError
-from sdfcli.params import LENGTHS, MAX_DEPTH, OCTREES, PLACES, SIGNS, UNITS
+from sdfcli.params import AUTO, BUILD_SIGNS, GAPS, LENGTHS, MAX_DEPTH, OCTREES, PLACES, SIGNS, UNITS
 
 MOST_NESTED = 8
 """Maximum nesting of lists and objects in entries without a schema."""
@@ -82,7 +82,7 @@ DIGEST = matching("[0-9a-f]{64}", "64 hexadecimal digits")
 YES_OR_NO = Kind("true or false", lambda value: isinstance(value, bool), {"type": "boolean"})
 COUNT = whole(0, 2**63 - 1)
 FRACTION = between(0, 1)
-MAY_LACK = (*PLACES, "deflection", "error_samples", "proven_error", "certificate")
+MAY_LACK = (*PLACES, "deflection", "error_samples", "proven_error", "certificate", "solid")
 """Entries stored only if given, or lacking in files of earlier versions."""
 ERROR = LENGTH = number(0, 1e30)
 """Fractions of the field's unit, which may be smaller than all lengths in the mesh."""
@@ -116,7 +116,7 @@ INFO: Schema = {
         "band": FRACTION,
         "thin": number(0, 1),
         "thin_depth": whole(1, MAX_DEPTH),
-        "sign": one_of(*SIGNS),
+        "sign": one_of(*BUILD_SIGNS),
         "domain": Kind(
             "four finite numbers",
             lambda value: _is_list(value, 4),
@@ -125,6 +125,17 @@ INFO: Schema = {
         "unit": between(*LENGTHS),
         "scale": between(*LENGTHS),
         "units": one_of(*UNITS),
+        "gap": Kind(
+            f"a number from {GAPS[0]} to {GAPS[1]}, or auto",
+            lambda value: value == AUTO or (_is_number(value) and GAPS[0] <= value <= GAPS[1]),
+            {"type": ["number", "string"], "minimum": GAPS[0], "maximum": GAPS[1], "pattern": f"^{AUTO}$"},
+        ),
+    },
+    "solid": {
+        "gap": LENGTH,
+        "thickness": LENGTH,
+        "volume": number(0, 1e93),
+        "leak": or_null(LENGTH),
     },
     "verdict": WORD,
     "sign": one_of(*(sign for sign in SIGNS if sign != "auto")),

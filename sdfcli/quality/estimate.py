@@ -13,7 +13,7 @@ from sdfcli.octree.budget import BYTES_PER_CELL, PEAK_BYTES, SAMPLE
 from sdfcli.octree.density import bvh_octree, bytes_for
 from sdfcli.octree.grown import Limits
 from sdfcli.octree.growth import Growth
-from sdfcli.params import BuildKeywords, BuildOptions, BuildParams, parse_size
+from sdfcli.params import BuildKeywords, BuildOptions, BuildParams, parse_size, refuse_flood
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
@@ -100,6 +100,7 @@ def estimate(
 @overflow()
 def estimate_of(source: MeshSource, params: BuildParams, options: BuildOptions) -> Estimate:
     """`estimate` with checked parameters."""
+    refuse_flood(params, "estimates")
     start = time.perf_counter()
     backend = select_backend(options.device, options.threads)
     used = backend.memory_used()

@@ -64,13 +64,15 @@ def draw_samples(mesh: Mesh, band: float, points: int = MEASURED_POINTS, thickne
 
 
 class Facts(NamedTuple):
-    """Facts about the mesh as given: faults, notes from its file, its `of_file`, hash; and the error sample points."""
+    """Facts about the mesh as given: faults, notes from its file, its `of_file`, hash; the error sample points; and the
+    diagonal, if the mesh is the solid of another one."""
 
     health: Health
     notes: list[str]
     of_file: dict[str, Any]
     sha256: Deferred[str]
     samples: Deferred[Samples]
+    diagonal: float | None = None
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ def describe(
     scale = mesh.unit / mesh.domain.length
     return {
         "parameters": params.resolved(scale),
-        "mesh": {"diagonal": mesh.diagonal, **mesh_report(facts.health, choice), **facts.of_file},
+        "mesh": {"diagonal": facts.diagonal or mesh.diagonal, **mesh_report(facts.health, choice), **facts.of_file},
         "verdict": verdict(facts.health, choice, confidence, measured.sheets["lost"]),
         "sheets": measured.sheets,
         "sign": choice.method,

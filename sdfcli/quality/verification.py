@@ -76,7 +76,8 @@ def verify(
     """Compares a field with exact distances at random points, and bounds its error everywhere if requested.
 
     The points lie near the surface, in the band around it, and anywhere in the domain. Exact distances, and the winding
-    numbers that decide inside and outside, are computed in float64 by independent code, from the mesh as given.
+    numbers that decide inside and outside, are computed in float64 by independent code, from the mesh as given. For a
+    field built with `sign="flood"`, they are those of the mesh's solid, which is made again.
 
     Args:
         field: a Field, or its path.
@@ -114,6 +115,12 @@ def verify(
     source = loaded if unit is None else loaded.placed(None, unit)
     allowed = promised if tolerance is None else tolerance
     backend, report = select_backend(device, threads), progress or LOG.debug
+    if "solid" in field.info:
+        from sdfcli.solid.solidify import solid_mesh
+
+        report("making the solid")
+        gap = field.info["solid"]["gap"] / source.unit
+        source, _ = solid_mesh(source, gap, backend)
     reference = GivenMesh(source, sign != "none", backend)
     found = {}
     for region, points in sample_points(source, band, samples, seed).items():
@@ -126,7 +133,7 @@ def verify(
         error=worst,
         tolerance=allowed,
         unit=source.unit,
-        same_mesh=source.sha256 == made_from,
+        same_mesh=loaded.sha256 == made_from,
         regions=found,
         turned=reference.turned,
         notes=loaded.notes,

@@ -16,7 +16,7 @@ from sdfcli.field.field import as_points, is_cupy
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.params import BuildParams
+from sdfcli.params import check_sign
 from sdfcli.query.nearest_triangles import NearestTriangles, check_form
 from sdfcli.query.within import check_radius, filtered, gathered, listed
 from sdfcli.runtime.log import LOG
@@ -78,7 +78,7 @@ class MeshDistance:
     ) -> None:
         backend = select_backend(device, threads)
         mesh = load_mesh(source, backend)
-        self._scene, self._given = Scene.of(mesh, BuildParams(sign=sign).sign, backend), copy(mesh)
+        self._scene, self._given = Scene.of(mesh, check_sign(sign), backend), copy(mesh)
         self._given.release()
         self._told, self._known = False, {}
         _ = self._scene.unsigned_index

@@ -17,7 +17,7 @@ from sdfcli.mesh.load import MeshSource, load_placed
 from sdfcli.mesh.mesh import Domain, Mesh, diagonal_of
 from sdfcli.octree.grown import Grown, Progress
 from sdfcli.octree.kinds import OCTREES
-from sdfcli.params import BuildKeywords, BuildOptions, BuildParams, parse_size
+from sdfcli.params import BuildKeywords, BuildOptions, BuildParams, parse_size, refuse_flood
 from sdfcli.pipeline import make_field
 from sdfcli.quality.estimate import memory_limit
 from sdfcli.quality.measure import MEASURED_POINTS, Facts, Samples, draw_samples
@@ -75,6 +75,7 @@ def build_sequence(
     a frame that leaves `domain`.
     """
     options = BuildOptions(device, threads, parse_size(max_memory))
+    refuse_flood(BuildParams.of(**parameters), "sequences")
     builds = SequenceBuild(frames, BuildParams.of(**parameters), options, cold, progress or LOG.debug)
     return (frame.build() for frame in builds)
 

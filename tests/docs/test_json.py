@@ -54,6 +54,7 @@ EXAMPLES = {
     "samples, failed": "samples nothing.ply -o new.npz",
     "check": "check TORUS",
     "check, unusable": "check nothing.ply",
+    "solidify": "solidify TORUS --gap 0.03 -o new.ply",
     "thickness": "thickness TORUS --samples 100 --min 0.1 -o new.vtp --picture new.png --size 64x64",
     "info": "info near.h5 --why",
     "info, sequence": "info anim.h5",

@@ -120,6 +120,11 @@ constexpr unsigned SDF_PROOF_OUTSIDE = 2;  // the centre of a part without faces
 constexpr unsigned SDF_PROOF_INSIDE = 4;   // or inside
 constexpr unsigned SDF_PROOF_HOLE = 8;     // given up: the sign may change without a face
 
+// ---- Flood (solid/flood.h): labels of a corner; one that both reach at once has both, and counts as inside ----
+
+constexpr unsigned SDF_FLOOD_OUTSIDE = 1;
+constexpr unsigned SDF_FLOOD_INSIDE = 2;
+
 // ---- Hausdorff distance (verify/hausdorff.h) ----
 
 constexpr int SDF_PATCH_PARTS = 9;       // maximum parts of a triangle

@@ -1,0 +1,1 @@
+"""Solids from any triangles: the outside is flooded, all else is solid."""

@@ -1,0 +1,72 @@
+"""The solid's surface: the boundary of the region that the ball reaches, moved back to the mesh."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdfcli.backend import Backend
+from sdfcli.extract.marching_cubes import extract
+from sdfcli.extract.sources import FieldSource
+from sdfcli.field.field import Field
+from sdfcli.mesh.arrays import Faces, Floats
+from sdfcli.mesh.mesh import Mesh
+from sdfcli.query.mesh_distance import MeshDistance
+from sdfcli.scene import Scene
+
+SLOPE = 0.1
+WALL = 1.5
+"""See `moved_back`."""
+TINY = float(np.finfo(np.float64).tiny)
+
+
+def boundary(field: Field, cells: int, backend: Backend) -> Mesh:
+    """The closed surface where `field`, from `Unsigned.flooded`, is 0. cells: as many as in its finest level, so that
+    no passage of the flood is lost. Components that enclose nothing are dropped."""
+    found = extract(FieldSource(backend, field, cells, 0.0), [backend])
+    return outward(Mesh(found.vertices, found.faces), backend)
+
+
+def outward(mesh: Mesh, backend: Backend) -> Mesh:
+    """The shells of a closed mesh that enclose a volume, oriented outwards; the mesh itself if all do."""
+    edges = mesh.on(backend).connectivity
+    _, volume = mesh.shell_sums(edges)
+    kept = volume[edges.shell_of()] > 0
+    if kept.all():
+        return mesh
+    faces = mesh.faces[kept]
+    used = np.zeros(len(mesh.vertices), bool)
+    used[faces] = True
+    number = np.cumsum(used, dtype=np.uint32) - np.uint32(1)
+    return Mesh(mesh.vertices[used], number[faces])
+
+
+def unsigned(mesh: Mesh, backend: Backend) -> MeshDistance:
+    """Exact unsigned distances to a mesh."""
+    found = MeshDistance._of(Scene.of(mesh, "none", backend))
+    _ = found._scene.unsigned_index
+    return found
+
+
+def moved_back(vertices: Floats, distances: MeshDistance, radius: float, thickness: float) -> Floats:
+    """Vertices (n, 3) moved towards their nearest points on the mesh: from the distance `radius` to `thickness`.
+
+    Vertices on one line towards the mesh stay apart: the new distance grows with the old one, relatively by SLOPE of
+    it, and as fast as the old one from WALL radii on, in walls across passages that the ball cannot take.
+    """
+    nearest, _ = distances.closest(vertices)
+    away = vertices - nearest
+    x, y, z = away.T
+    length = np.sqrt(x * x + y * y + z * z)
+    there = thickness * (1 + SLOPE * (length / radius - 1)) + np.maximum(length - WALL * radius, 0.0)
+    result: Floats = nearest + away * (there / np.maximum(length, TINY))[:, None]
+    return result
+
+
+def volume_of(vertices: Floats, faces: Faces) -> float:
+    """Volume of a closed mesh."""
+    t = (vertices - vertices.mean(axis=0))[faces.astype(np.int64)]
+    a, b, c = t[:, 0], t[:, 1], t[:, 2]
+    product = a[:, 0] * (b[:, 1] * c[:, 2] - b[:, 2] * c[:, 1])
+    product += a[:, 1] * (b[:, 2] * c[:, 0] - b[:, 0] * c[:, 2])
+    product += a[:, 2] * (b[:, 0] * c[:, 1] - b[:, 1] * c[:, 0])
+    return float(product.sum()) / 6
