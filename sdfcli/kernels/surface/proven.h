@@ -9,6 +9,7 @@
 //   sdf_level_faces     on triangles
 #ifndef SDFCLI_SURFACE_PROVEN_H
 #define SDFCLI_SURFACE_PROVEN_H
+#include "base/kernel.h"
 #include "contact/bounds.h"
 #include "field/range.h"
 
