@@ -333,10 +333,10 @@ def check_sign(sign: str) -> str:
     return sign
 
 
-def refuse_flood(params: BuildParams, what: str) -> None:
-    """Raises UsageError for `flood`. what: what does not take it."""
+def refuse_flood(params: BuildParams, use: str) -> None:
+    """Raises UsageError for `flood`. use: the refused use, in plural."""
     if params.sign == FLOOD:
-        raise UsageError(f"--sign {FLOOD}: not for {what}; solidify the mesh first, and use the result")
+        raise UsageError(f"--sign {FLOOD}: not for {use}; solidify the mesh first, and use the result")
 
 
 def check_flag(name: str, value: object) -> None:

@@ -83,7 +83,8 @@ class Unsigned:
 
     def spread(self, backend: Backend, root: Array, radius: float, fine: float) -> Array:
         """Sides at a smaller radius, as `components`: 0 outside. A corner has the side from which a larger ball reaches
-        it: so gaps that `radius` closes stay closed, while the surface keeps the detail of `fine`. root: `components` for `radius`.
+        it: so gaps that `radius` closes stay closed, while the surface keeps the detail of `fine`. root: from
+        `components` for `radius`.
 
         Labels spread from both sides at radii that shrink by SHRINK; corners that neither reaches are not outside.
         """
