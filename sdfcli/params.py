@@ -19,7 +19,7 @@ OCTREES = ("adaptive", "bvh")
 SIGNS = ("auto", "pseudonormal", "winding", "none")
 FLOOD = "flood"
 BUILD_SIGNS = (*SIGNS, FLOOD)
-"""Signs of builds: a mesh's own, or those of its solid, see solid/."""
+"""Signs of builds: of a mesh, or of its solid, see solid/."""
 AUTO = "auto"
 GAP, GAPS = 0.005, (0.001, 0.25)
 """Default radius of the ball that floods the outside, as a fraction of the diagonal; and the smallest and largest."""
