@@ -300,7 +300,7 @@ class SampleParams:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Samples near the surface, uniform ones and those on the surface, `count` in all."""
+        """Sample counts near the surface, uniform, and on the surface; `count` in all."""
         on = round(self.surface * self.count)
         uniform = min(round(self.uniform * self.count), self.count - on)
         return self.count - uniform - on, uniform, on
