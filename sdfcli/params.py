@@ -19,7 +19,7 @@ OCTREES = ("adaptive", "bvh")
 SIGNS = ("auto", "pseudonormal", "winding", "none")
 FLOOD = "flood"
 BUILD_SIGNS = (*SIGNS, FLOOD)
-"""Signs of builds: a mesh's own, or those of its solid, see solid/."""
+"""Signs of builds: of a mesh, or of its solid, see solid/."""
 AUTO = "auto"
 GAP, GAPS = 0.005, (0.001, 0.25)
 """Default radius of the ball that floods the outside, as a fraction of the diagonal; and the smallest and largest."""
@@ -300,7 +300,7 @@ class SampleParams:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Samples near the surface, uniform ones and those on the surface, `count` in all."""
+        """Sample counts near the surface, uniform, and on the surface; `count` in all."""
         on = round(self.surface * self.count)
         uniform = min(round(self.uniform * self.count), self.count - on)
         return self.count - uniform - on, uniform, on
@@ -333,10 +333,10 @@ def check_sign(sign: str) -> str:
     return sign
 
 
-def refuse_flood(params: BuildParams, what: str) -> None:
-    """Raises UsageError for `flood`. what: what does not take it."""
+def refuse_flood(params: BuildParams, use: str) -> None:
+    """Raises UsageError for `flood`. use: the refused use, in plural."""
     if params.sign == FLOOD:
-        raise UsageError(f"--sign {FLOOD}: not for {what}; solidify the mesh first, and use the result")
+        raise UsageError(f"--sign {FLOOD}: not for {use}; solidify the mesh first, and use the result")
 
 
 def check_flag(name: str, value: object) -> None:

@@ -32,7 +32,7 @@ class Solidified(Line, title="solidify", shared="input output bytes seconds devi
     shells: Annotated[Count, "connected parts"]
     volume: Annotated[Amount, "enclosed volume"]
     leak: Annotated[Amount | None, "a larger radius that keeps a volume which `gap` lets the outside into; else null"]
-    distance: Annotated[
+    seen_distance: Annotated[
         Json | None,
         keyed(float, "seen mean most largest"),
         "from random points of the mesh that the outside sees to the solid: the `seen` share of its area, the `mean` "
@@ -142,7 +142,7 @@ def _record(mesh: Path, target: Path, found: Solid, seconds: dict[str, float]) -
         shells=found.shells,
         volume=found.volume,
         leak=found.leak,
-        distance=None if found.distance is None else vars(found.distance),
+        seen_distance=None if found.distance is None else vars(found.distance),
     )
 
 

@@ -6,11 +6,11 @@ import zipfile
 from pathlib import Path
 
 from sdfcli.mesh.arrays import Faces, Floats
-from sdfcli.mesh.formats.threemf import CORE, MODEL
+from sdfcli.mesh.formats.threemf import CORE, MODEL, UNITS
 
 TYPES = "http://schemas.openxmlformats.org/package/2006/content-types"
 RELATIONS = "http://schemas.openxmlformats.org/package/2006/relationships"
-UNITS = {"um": "micron", "mm": "millimeter", "cm": "centimeter", "m": "meter", "in": "inch", "ft": "foot"}
+NAMES = {unit: name for name, unit in UNITS.items()}
 """The format's names for params.UNITS."""
 ROWS = 1 << 16
 """Rows of text per batch."""
@@ -19,7 +19,7 @@ TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def write_3mf(path: Path, vertices: Floats, faces: Faces, unit: str | None) -> None:
-    """Writes a mesh. unit: one of params.UNITS; None: the format's default, millimetres."""
+    """Writes a mesh. unit: one of params.UNITS; None: the format's default, mm."""
     head = '<?xml version="1.0" encoding="UTF-8"?>\n'
     parts = {
         "[Content_Types].xml": f'{head}<Types xmlns="{TYPES}"><Default Extension="rels" ContentType="application/'
@@ -32,7 +32,7 @@ def write_3mf(path: Path, vertices: Floats, faces: Faces, unit: str | None) -> N
         for name, text in parts.items():
             archive.writestr(_entry(name), text)
         with archive.open(_entry("3D/3dmodel.model"), "w", force_zip64=True) as model:
-            name = UNITS[unit or "mm"]
+            name = NAMES[unit or "mm"]
             model.write(f'{head}<model unit="{name}" xml:lang="en-US" xmlns="{CORE}"><resources>'.encode())
             model.write(b'<object id="1" type="model"><mesh><vertices>\n')
             for start in range(0, len(vertices), ROWS):

@@ -82,9 +82,9 @@ class Unsigned:
         return root
 
     def spread(self, backend: Backend, root: Array, radius: float, fine: float) -> Array:
-        """Sides at a smaller radius, as `components`: 0 outside. A corner has the side from which a ball reaches it that
-        may be larger than from the other: so gaps that `radius` closes stay closed, while the surface keeps the detail
-        of `fine`. root: `components` for `radius`.
+        """Sides at a smaller radius, as `components`: 0 outside. A corner has the side from which a larger ball reaches
+        it: so gaps that `radius` closes stay closed, while the surface keeps the detail of `fine`. root: from
+        `components` for `radius`.
 
         Labels spread from both sides at radii that shrink by SHRINK; corners that neither reaches are not outside.
         """

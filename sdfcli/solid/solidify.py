@@ -98,7 +98,7 @@ def solidify(
 ) -> Solid:
     """Makes a solid from any triangles: open, doubled, crossing, or walls within walls.
 
-    Outside is what a ball reaches from far away; all else is solid. Gaps up to two radii wide are closed, and hidden
+    A ball floods the outside from far away; all else is solid. Gaps up to two radii wide are closed, and hidden
     faces are dropped.
 
     Args:

@@ -37,6 +37,7 @@ EXAMPLES = {
     "sequence": "sequence TORUS TORUS -o newer.h5 --depth 3",
     "extract": "extract near.h5 --cells 16 -o new.ply",
     "extract --frames": "extract anim.h5 --cells 16 --frames 1: -o new_%d.ply",
+    "solidify": "solidify TORUS --gap 0.03 -o new.ply",
     "render": "render field.h5 --size 64x64 -o new.png",
     "render --mesh": "render field.h5 --mesh TORUS --margin 0.1 --size 64x64 -o new.png",
     "render --frames": "render anim.h5 --size 64x64 --frames 1: -o new_%d.png",
@@ -54,7 +55,6 @@ EXAMPLES = {
     "samples, failed": "samples nothing.ply -o new.npz",
     "check": "check TORUS",
     "check, unusable": "check nothing.ply",
-    "solidify": "solidify TORUS --gap 0.03 -o new.ply",
     "thickness": "thickness TORUS --samples 100 --min 0.1 -o new.vtp --picture new.png --size 64x64",
     "info": "info near.h5 --why",
     "info, sequence": "info anim.h5",
@@ -83,7 +83,8 @@ EXAMPLES = {
     "doctor": "doctor",
 }
 MORE = {
-    "build": {"error", "proven_error", "certificate"},
+    "build": {"error", "proven_error", "certificate", "solid"},
+    "info": {"solid"},
     "check": {"error"},
     "samples": {"error"},
     "query, a point": {
@@ -220,6 +221,7 @@ def test_attributes_are_those_of_the_page() -> None:
 def test_the_schema_of_info_is_its_check() -> None:
     """A value that one refuses the other refuses, too."""
     info = sdfcli.build(TORUS, device="cpu", depth=3, unit=4, prove=True).info
+    info["solid"] = {"gap": 0.1, "thickness": 0.01, "volume": 1.0, "leak": None}
     schema = Draft202012Validator(as_json_schema(INFO))
     wrong = (None, True, -1, 0, 1, 2.5, 1e300, "text", "A word", [], [1, 2, 3, 4], [1, 2, 3, "x"], {}, {"x": 1})
     for names, kind in entries(INFO):
