@@ -143,7 +143,8 @@ def work() -> None:
                 field.sample(points)
                 level = float(np.median(field.distance))
                 sdfcli.isosurface(field, cells=50, iso=level, device="cpu", threads=THREADS)
-                bounded = replace(field, leaf_bound=np.full(field.leaves, 100, np.uint8))
+                proven = {**field.info, "certificate": {"closed": True}}
+                bounded = replace(field, info=proven, leaf_bound=np.full(field.leaves, 100, np.uint8))
                 surface = sdfcli.isosurface(field, cells=20, iso=level, device="cpu", threads=THREADS)
                 proven_distance(surface, bounded, 0.0, CpuBackend(THREADS))
                 sdfcli.contacts(bounded, mesh, poses[:2], device="cpu", threads=THREADS)
