@@ -151,8 +151,10 @@ def test_parameters(backend: Backend) -> None:
     once = compare(shapes.cube(), 3, progress=told.append, **options)
     twice = compare(load_mesh(shapes.cube()), 3, repeat=2, **options)
     assert told == METHODS
-    assert [dataclasses.replace(row, seconds=0, lookups=0) for row in once] == [
-        dataclasses.replace(row, seconds=0, lookups=0) for row in twice
+    # The octree reserves a share of free memory, which other processes on a GPU change.
+    measured = {"seconds": 0, "lookups": 0, "working_bytes": 0}
+    assert [dataclasses.replace(row, **measured) for row in once] == [
+        dataclasses.replace(row, **measured) for row in twice
     ]
     loose = compare(shapes.cube(), 3, tolerance=0.5, band=0.9, **options)
     assert loose[0].nodes < once[0].nodes
