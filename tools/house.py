@@ -43,6 +43,7 @@ KERNELS = [
     ("contact", "sphere trees, deepest points"),
     ("flow", "particles in buckets, walls"),
     ("surface", "marching cubes, rays, balls"),
+    ("solid", "a flood of the outside"),
     ("uniform", "grids, jump flooding"),
     ("verify", "float64 reference, proofs, thickness"),
     ("cpu", "entries, threads, lanes"),

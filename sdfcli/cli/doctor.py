@@ -39,6 +39,7 @@ EXTRAS = {
     "draco": ("DracoPy",),
     "step": ("cascadio",),
     "remote": ("fsspec", "s3fs"),
+    "solid": ("fast-simplification",),
     "usd": ("usd-core",),
 }
 """Packages of each other extra."""
