@@ -323,10 +323,9 @@ def _deviation(
             notes["mesh"] = f"{mesh}: is not the mesh that the field was built from"
         sign = opened.info.get("parameters", {}).get("sign", "auto")
         if "solid" in opened.info:
-            from sdfcli.solid.solidify import solid_mesh
+            from sdfcli.solid.solidify import solid_again
 
-            loaded, _ = solid_mesh(loaded, opened.info["solid"]["gap"] / loaded.unit, backend)
-            sign = "auto"
+            loaded, sign = solid_again(loaded, opened.info, backend), "auto"
         index = MeshDistance._of(Scene.of(loaded, sign, backend))
     if opened.info.get("jump_leaves"):
         there = "is far from the mesh there" if mesh else "distances jump there: a coarse grid has larger errors"

@@ -116,11 +116,10 @@ def verify(
     allowed = promised if tolerance is None else tolerance
     backend, report = select_backend(device, threads), progress or LOG.debug
     if "solid" in field.info:
-        from sdfcli.solid.solidify import solid_mesh
+        from sdfcli.solid.solidify import solid_again
 
         report("making the solid")
-        gap = field.info["solid"]["gap"] / source.unit
-        source, _ = solid_mesh(source, gap, backend)
+        source = solid_again(source, field.info, backend)
     reference = GivenMesh(source, sign != "none", backend)
     found = {}
     for region, points in sample_points(source, band, samples, seed).items():
