@@ -871,6 +871,27 @@ MUTANTS = [
         ("tests/extract/test_proven.py::test_no_point_exceeds_its_triangles_bound",),
     ),
     Mutant(
+        "sharp edges at the middle of their line",
+        f"{K}/surface/sharp.h",
+        "(both > 0 ? (t * to + u * from) / both : 0.5 * (t + u))",
+        "0.0",
+        ("tests/extract/test_sharp.py::test_the_corners_of_a_box_are_vertices",),
+    ),
+    Mutant(
+        "no corners between three planes",
+        f"{K}/surface/sharp.h",
+        "has = meet(plane, middle, SDF_SHARP_BEND, &found);",
+        "has = false;",
+        ("tests/extract/test_sharp.py::test_the_corners_of_a_box_are_vertices",),
+    ),
+    Mutant(
+        "sharp vertices stay where marching cubes puts them",
+        "sdfcli/extract/sharp.py",
+        "for _ in range(SLIDES):",
+        "for _ in range(0):",
+        ("tests/extract/test_sharp.py::test_smooth_surfaces_are_only_moved",),
+    ),
+    Mutant(
         "cells without the field's sign change have no mesh",
         "sdfcli/extract/proven.py",
         "self.value.min(axis=1) <= self.near",

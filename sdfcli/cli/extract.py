@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sdfcli.backend import Backend
     from sdfcli.extract.marching_cubes import Surface
     from sdfcli.extract.sources import Grid
+    from sdfcli.query.mesh_distance import MeshDistance
 
 
 Sources = Annotated[
@@ -80,6 +81,7 @@ Reference = Annotated[
         show_default=False,
     ),
 ]
+Sharp = Annotated[bool, typer.Option("--sharp", help="Make the edges and corners of --mesh sharp.")]
 
 
 class Extracted(Line, title="extract", shared="input output bytes seconds device"):
@@ -114,6 +116,12 @@ class Extracted(Line, title="extract", shared="input output bytes seconds device
         "leaves where the mesh may have surface that was lost: farther than their diagonal, and twice the error, away",
     ] = ABSENT
     lost_at: Annotated[Vector, "centre of the one with the largest such distance, if there are any"] = ABSENT
+    sharp: Annotated[
+        Json,
+        keyed(int, "edges corners folded"),
+        "with `--sharp`: vertices on sharp edges, and at corners, bends and tips; triangles that face away from the "
+        "mesh, where the surface may cross itself",
+    ] = ABSENT
     stages: Annotated[
         Json,
         keyed(float, "source flags flag_scan cases count_scan polygons copy"),
@@ -134,6 +142,7 @@ def extract(
     iso: Iso = 0.0,
     spacing: Spacing = None,
     mesh: Reference = None,
+    sharp: Sharp = False,
     frame: options.Frame = None,
     time: options.Time = None,
     frames: options.Frames = None,
@@ -162,12 +171,14 @@ def extract(
     distances = _distances(spacing)
     if mesh is not None and (frames is not None or len(files) > 1):
         raise UsageError(f"--mesh: not with {'several fields' if frames is None else '--frames'}, whose meshes differ")
+    if sharp and mesh is None:
+        raise UsageError("--sharp: needs --mesh, the mesh that the field was built from")
     chosen = None if frames is None else FrameRange(files[0], frames)
     targets = outputs if chosen is None else numbered(outputs[0], chosen.numbers)
     for each in targets:
         check_target(each, force, *files)
 
-    run = Extraction(cells, iso, distances, mesh, frame, time, chosen, device, threads, force, json, quiet)
+    run = Extraction(cells, iso, distances, mesh, sharp, frame, time, chosen, device, threads, force, json, quiet)
 
     def write(file: Path, target: Path, place: str | None) -> None:
         run.write(file, target, [target] if chosen is None else targets, place)
@@ -183,6 +194,7 @@ class Extraction:
     iso: float
     spacing: list[float] | float | None
     mesh: Path | None
+    sharp: bool
     frame: int | None
     time: float | None
     chosen: FrameRange | None
@@ -233,10 +245,13 @@ class Extraction:
             if self.chosen is None:
                 update("extracting")
             stages: dict[str, float] = {}
-            grid, surface = self._surface(opened, backends, cells, stages)
+            exact = _exact(opened, self.mesh, backends[0], notes)
+            grid, surface = self._surface(opened, backends, cells, stages, exact)
             times.append(clock.perf_counter())
-            measured = _deviation(surface, opened, self.iso, self.mesh, backends[0], notes)
+            measured = _deviation(surface, opened, self.iso, exact, notes)
             measured |= _proven(surface, opened, self.iso, target, backends[0])
+            if surface.sharp is not None:
+                measured["sharp"] = vars(surface.sharp)
             times.append(clock.perf_counter())
             _write(target, self.force, surface, grid, notes)
             times.append(clock.perf_counter())
@@ -275,14 +290,25 @@ class Extraction:
             yield {}, open_field(file, self.frame, self.time)
 
     def _surface(
-        self, opened: Any, backends: list[Backend], cells: int | None, stages: dict[str, float]
+        self,
+        opened: Any,
+        backends: list[Backend],
+        cells: int | None,
+        stages: dict[str, float],
+        exact: MeshDistance | None,
     ) -> tuple[Grid, Surface]:
         from sdfcli.extract.isosurface import make_source
         from sdfcli.extract.marching_cubes import extract
+        from sdfcli.extract.sharp import check_sharp, sharpened
 
+        if self.sharp:
+            check_sharp(opened, self.iso)
         try:
             source = make_source(opened, backends, self.iso, cells, self.spacing)
-            return source.grid, extract(source, backends, seconds=stages)
+            surface = extract(source, backends, seconds=stages)
+            if self.sharp and exact is not None:
+                surface = sharpened(surface, source.grid, opened, exact)
+            return source.grid, surface
         except MemoryError as error:
             raise OutOfMemoryError(f"out of memory: {error}; try a smaller --cells") from error
 
@@ -301,36 +327,42 @@ def _cells(backend: Backend, opened: Any, cells: int | None, iso: float, notes: 
     return cells
 
 
+def _exact(opened: Any, mesh: Path | None, backend: Backend, notes: dict[str, str]) -> MeshDistance | None:
+    """Exact distances to the mesh, or to its solid. Adds a note for another mesh than the field's."""
+    from sdfcli.field.field import Field
+
+    if mesh is None:
+        return None
+    if not isinstance(opened, Field):
+        raise UsageError("--mesh: is for fields, not for volumes")
+    from sdfcli.mesh.load import load_mesh
+    from sdfcli.query.mesh_distance import MeshDistance
+    from sdfcli.scene import Scene
+
+    loaded = load_mesh(mesh, backend)
+    if opened.info.get("mesh", {}).get("sha256") != loaded.sha256:
+        notes["mesh"] = f"{mesh}: is not the mesh that the field was built from"
+    sign = opened.info.get("parameters", {}).get("sign", "auto")
+    if "solid" in opened.info:
+        from sdfcli.solid.solidify import solid_again
+
+        loaded, sign = solid_again(loaded, opened.info, backend), "auto"
+    return MeshDistance._of(Scene.of(loaded, sign, backend))
+
+
 def _deviation(
-    surface: Surface, opened: Any, iso: float, mesh: Path | None, backend: Backend, notes: dict[str, str]
+    surface: Surface, opened: Any, iso: float, exact: MeshDistance | None, notes: dict[str, str]
 ) -> dict[str, Any]:
-    """Report entries for the surface's error; none for a volume. Adds a note for another mesh than the field's."""
+    """Report entries for the surface's error; none for a volume."""
     from sdfcli.extract.resolution import deviation
     from sdfcli.field.field import Field
 
     if not isinstance(opened, Field):
-        if mesh is not None:
-            raise UsageError("--mesh: is for fields, not for volumes")
         return {}
-    index = None
-    if mesh is not None:
-        from sdfcli.mesh.load import load_mesh
-        from sdfcli.query.mesh_distance import MeshDistance
-        from sdfcli.scene import Scene
-
-        loaded = load_mesh(mesh, backend)
-        if opened.info.get("mesh", {}).get("sha256") != loaded.sha256:
-            notes["mesh"] = f"{mesh}: is not the mesh that the field was built from"
-        sign = opened.info.get("parameters", {}).get("sign", "auto")
-        if "solid" in opened.info:
-            from sdfcli.solid.solidify import solid_again
-
-            loaded, sign = solid_again(loaded, opened.info, backend), "auto"
-        index = MeshDistance._of(Scene.of(loaded, sign, backend))
     if opened.info.get("jump_leaves"):
-        there = "is far from the mesh there" if mesh else "distances jump there: a coarse grid has larger errors"
+        there = "is far from the mesh there" if exact else "distances jump there: a coarse grid has larger errors"
         notes["holes"] = f"the surface closes the mesh's holes, and {there}"
-    found = deviation(surface, opened, iso, index)
+    found = deviation(surface, opened, iso, exact)
     return {"deviation": {"max": found.largest, "rms": found.rms}, "deviation_from": found.reference}
 
 
@@ -394,12 +426,21 @@ def _print_report(report: Extracted, diagonal: float | None) -> None:
         ("surface", f"at {report.iso:g}, {'closed' if report.closed else 'open at the border of the grid'}"),
         ("grid", " x ".join(f"{n:,}" for n in report.cells) + " cells"),
         ("mesh", f"{report.triangles:,} triangles, {report.vertices:,} vertices"),
+        *_sharp_row(report),
         *_error_row(report, diagonal),
         *_proven_row(report),
         ("time", f"{report.seconds['total']:.2f} s on {report.device}"),
         ("file", f"{report.output}, {human_bytes(report.bytes)}"),
     ]
     print_table(report.input, rows)
+
+
+def _sharp_row(report: Extracted) -> list[tuple[str, str]]:
+    found = vars(report).get("sharp", ABSENT)
+    if found is ABSENT:
+        return []
+    folded = f"; {found['folded']:,} folded triangles" if found["folded"] else ""
+    return [("sharp", f"{found['edges']:,} vertices on edges, {found['corners']:,} at corners and bends{folded}")]
 
 
 def _error_row(report: Extracted, diagonal: float | None) -> list[tuple[str, str]]:

@@ -19,10 +19,12 @@ from sdfcli.extract.marching_cubes import Surface, extract
 from sdfcli.extract.proven import proven_distance
 from sdfcli.extract.resolution import default_cells
 from sdfcli.extract.scan import at_once
+from sdfcli.extract.sharp import check_sharp, sharpened
 from sdfcli.extract.sources import FieldSource, Source, VolumeSource
 from sdfcli.field.field import Field, gpu_of
 from sdfcli.mesh.arrays import unmasked
 from sdfcli.params import real
+from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import unreadable
 
@@ -49,6 +51,7 @@ def isosurface(
     iso: float = 0.0,
     cells: int | None = None,
     spacing: npt.ArrayLike | None = None,
+    sharp: MeshDistance | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> Surface:
@@ -64,6 +67,8 @@ def isosurface(
         cells: cell count along each axis of a field's domain. None: the smallest power of two that keeps the surface
             within half the build's tolerance of the field's, at most 1024, or 4096 if thin walls need it.
         spacing: spacing of a volume's values, a number or three. None: 1.
+        sharp: exact distances to the mesh that the field was built from: vertices move onto it, and its edges and
+            corners become sharp. None: as sharp as the cells allow.
         device: `auto`, `cpu`, `cuda`, `cuda:N`, or several GPUs as in `cuda:0,1`. The result is the same on all.
         threads: CPU thread count; default: all CPUs available to the process.
 
@@ -74,10 +79,15 @@ def isosurface(
         OutOfMemoryError: the surface does not fit into memory.
     """
     opened = open_source(source)
+    if sharp is not None:
+        check_sharp(opened, iso)
     there = gpu_of(opened)
     backends = select_backends(there or device, threads)
     try:
-        found = extract(make_source(opened, backends, iso, cells, spacing), backends, to_host=there is None)
+        placed = make_source(opened, backends, iso, cells, spacing)
+        found = extract(placed, backends, to_host=there is None)
+        if sharp is not None:
+            found = sharpened(found, placed.grid, opened, sharp)
         proven = proven_distance(found, opened, iso, backends[0]) if isinstance(opened, Field) else None
         return replace(found, proven=proven)
     except MemoryError as error:

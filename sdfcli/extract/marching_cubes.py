@@ -26,6 +26,7 @@ from sdfcli.mesh.arrays import Faces, Floats
 
 if TYPE_CHECKING:
     from sdfcli.extract.proven import ProvenDistance
+    from sdfcli.extract.sharp import SharpParts
 
 PART = 1 << 19
 """Bricks per part on a device: up to about 2 GB."""
@@ -55,16 +56,18 @@ class Surface:
     """An indexed triangle mesh.
 
     Attributes:
-        vertices: (v, 3) float64, each on a grid edge.
+        vertices: (v, 3) float64, each on a grid edge, unless sharp.
         faces: (f, 3) uint32, counter-clockwise seen from the side with larger values.
         cut: whether the surface meets the grid's border; otherwise it is closed.
         proven: its proven distance from the mesh, from a field with proven bounds; else None.
+        sharp: its sharp parts, if it was made sharp; else None.
     """
 
     vertices: Floats
     faces: Faces
     cut: bool
     proven: ProvenDistance | None = None
+    sharp: SharpParts | None = None
 
     def __repr__(self) -> str:
         kind = "open" if self.cut else "closed"

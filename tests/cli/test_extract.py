@@ -312,3 +312,29 @@ def test_a_grid_too_coarse_for_the_surface(folder: Path) -> None:
     result = invoke(folder / "ball.h5", "-o", folder / "coarse.ply", "--cells", 1)
     assert result.exit_code == 3
     assert "no surface at 0 at the nodes of 1 cells along an axis: use more --cells" in result.stderr
+
+
+def test_sharp(tmp_path: Path) -> None:
+    trimesh.Trimesh(*shapes.cube()).export(tmp_path / "cube.ply")
+    sdfcli.build(tmp_path / "cube.ply", tolerance=2e-3).save(tmp_path / "cube.h5")
+    words = (
+        tmp_path / "cube.h5",
+        "--mesh",
+        tmp_path / "cube.ply",
+        "--cells",
+        20,
+        "--sharp",
+        "-o",
+        tmp_path / "sharp.ply",
+    )
+    told = report(*words)
+    assert told["closed"] is True
+    assert told["sharp"]["corners"] == 8
+    assert told["sharp"]["edges"] > 12 * 10
+    assert told["sharp"]["folded"] == 0
+    assert told["deviation"]["max"] < 1e-6
+    result = invoke(*words, "--force")
+    assert f"{told['sharp']['edges']} vertices on edges, 8 at corners" in " ".join(result.output.split())
+    result = invoke(tmp_path / "cube.h5", "--sharp", "-o", tmp_path / "other.ply")
+    assert result.exit_code == 2
+    assert "needs --mesh" in result.output

@@ -130,6 +130,10 @@ constexpr unsigned SDF_FLOOD_INSIDE = 2;
 constexpr int SDF_PATCH_PARTS = 9;       // maximum parts of a triangle
 constexpr unsigned SDF_PATCH_RUN = 256;  // faces per index of the exact query
 
+// ---- Sharp surfaces ----
+
+constexpr int SDF_SPLIT_CORNER = 3;  // an edge split at a corner (surface/sharp.h)
+
 // ---- Particles (flow/particles.h) ----
 
 constexpr int SDF_FLUID = 0;  // particle kind: moving

@@ -4,6 +4,7 @@
 //   Vec<T>, F3, D3             a vector; with floats; with doubles
 //   vec, load3, load3d         from three numbers; from memory; from three floats, as doubles
 //   + - *, dot, cross          componentwise sum and difference, multiple, dot and cross product
+//   length_of                  Euclidean length
 //   sqrt_of, abs_of, mean, clamp01   scalars: square root, absolute value, mean, clamped to [0, 1]
 #ifndef SDFCLI_BASE_VEC_H
 #define SDFCLI_BASE_VEC_H
@@ -48,6 +49,10 @@ FN Vec<T> cross(Vec<T> a, Vec<T> b) {
 }
 FN float sqrt_of(float x) { return sqrtf(x); }
 FN double sqrt_of(double x) { return sqrt(x); }
+template <class T>
+FN T length_of(Vec<T> a) {
+    return sqrt_of(dot(a, a));
+}
 template <class T>
 FN T clamp01(T x) {
     return select(x > T(0), select(x < T(1), x, T(1)), T(0));

@@ -106,6 +106,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "surface/metaballs.h"
 #include "surface/proven.h"
 #include "surface/render.h"
+#include "surface/sharp.h"
 #include "surface/wall_picture.h"
 #include "trees/order.h"
 #include "trees/packed.h"

@@ -31,7 +31,6 @@ FN PatchFace patch_face(const PatchTarget& target, u32 number) {
     return face;
 }
 FN double patch_distance(D3 p, const PatchFace& f) { return sqrt(exact_triangle_distance_sq(p, f.a, f.b, f.c)); }
-FN double length_of(D3 v) { return sqrt(dot(v, v)); }
 FN bool same_point(D3 p, D3 q) { return p.x == q.x && p.y == q.y && p.z == q.z; }
 
 // The distance from above. At a corner it is 0 without rounding: equal faces have the distance 0.
