@@ -8,7 +8,6 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,10 @@ from sdfcli.backend import select_backend
 from sdfcli.backend.select import first_device
 from sdfcli.batch.messages import Outcome, Settings
 from sdfcli.errors import InputError, UsageError
-from sdfcli.export.samples import draw
+from sdfcli.export.samples import Shape, draw
 from sdfcli.mesh.load import load_mesh
 from sdfcli.params import SampleParams
-from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.memory import memory_errors
-from sdfcli.scene import Scene
 
 FAULTS = OSError, ValueError, TypeError, KeyError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error
 """Exceptions from reading a file that is damaged, or not one of samples."""
@@ -42,7 +39,7 @@ def sample_into(
     backend = select_backend(first_device(settings.device), settings.threads)
     given = load_mesh(mesh, backend)
     known = {"input": mesh, "output": str(target), "exit_code": 0, "triangles": len(given.faces), "notes": given.notes}
-    wanted = {"mesh_sha256": given.sha256, "parameters": json.loads(json.dumps(asdict(params)))}
+    wanted = {"mesh_sha256": given.sha256, "parameters": json.loads(json.dumps(params.stored))}
     if settings.skip_existing and os.path.exists(target):
         progress("comparing with the samples that are there")
         found = _facts(target, wanted)
@@ -55,7 +52,7 @@ def sample_into(
     loaded = time.perf_counter()
     progress("sampling")
     try:
-        samples = draw(MeshDistance._of(Scene.of(given, params.sign, backend), given), params)
+        samples = draw(Shape.made(given, params, backend, settings.max_memory), params)
     except InputError as error:
         raise InputError(f"{mesh}: {error}") from error
     sampled = time.perf_counter()

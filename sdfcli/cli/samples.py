@@ -20,9 +20,9 @@ from sdfcli.cli.batch_options import (
     jobs_of,
     run_all,
 )
-from sdfcli.cli.build_options import BARS, MaxMemory, check_require, memory_limit
+from sdfcli.cli.build_options import BARS, Gap, MaxMemory, Sign, check_require, memory_limit
 from sdfcli.cli.outcomes import Style
-from sdfcli.params import SampleParams
+from sdfcli.params import SAMPLES, SampleParams
 
 ENDINGS = (".npz",)
 SIGMA = ",".join(map(str, SampleParams.sigma))
@@ -37,7 +37,20 @@ Output = Annotated[
         "name, as in 'out/{name}.npz'.",
     ),
 ]
-Count = Annotated[int, typer.Option("--count", "-n", metavar="N", help="Number of samples per mesh.")]
+Schema = Annotated[
+    str,
+    typer.Option("--schema", **options.words(*SAMPLES), help="Arrays of the file: those that this program reads."),
+]
+Count = Annotated[
+    int | None,
+    typer.Option(
+        "--count",
+        "-n",
+        metavar="N",
+        help=f"Number of samples per mesh; by default the schema's, {SAMPLES['deepsdf']:,} for deepsdf.",
+        show_default=False,
+    ),
+]
 Uniform = Annotated[
     float, typer.Option(metavar="SHARE", help="Share of samples uniform in the enclosing sphere's bounding cube.")
 ]
@@ -54,6 +67,14 @@ Sigma = Annotated[
 ]
 Normals = Annotated[bool, typer.Option("--normals", help="Add unit normals, the gradients of the distance.")]
 Normalized = Annotated[bool, typer.Option("--normalized", help="Scale the shape to the unit sphere, as DeepSDF does.")]
+Angle = Annotated[
+    float | None,
+    typer.Option(
+        metavar="DEGREES",
+        help="Minimum angle between the normals at a sharp edge; by default the schema's, 20 for hunyuan, 15 for dora.",
+        show_default=False,
+    ),
+]
 Require = Annotated[
     str | None,
     typer.Option(
@@ -69,14 +90,17 @@ Seed = Annotated[int, typer.Option(help="Random seed; the same seed gives the sa
 def samples(
     meshes: Meshes,
     output: Output = None,
-    count: Count = SampleParams.count,
+    schema: Schema = SampleParams.schema,
+    count: Count = None,
     uniform: Uniform = SampleParams.uniform,
     surface: Surface = SampleParams.surface,
     sigma: Sigma = SIGMA,
     normals: Normals = False,
     normalized: Normalized = False,
+    angle: Angle = None,
     seed: Seed = SampleParams.seed,
-    sign: options.Sign = SampleParams.sign,
+    sign: Sign = SampleParams.sign,
+    gap: Gap = None,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -92,7 +116,7 @@ def samples(
     threads: options.Threads = None,
     max_memory: MaxMemory = None,
 ) -> None:
-    """Draw training samples for DeepSDF and similar networks: points with exact distances, from meshes.
+    """Draw training samples for DeepSDF and for generators of shapes: points with exact distances, from meshes.
 
     Example: sdfcli samples shapes/ -o train/ --normalized --skip-existing
     """
@@ -101,14 +125,17 @@ def samples(
 
     most = memory_limit(max_memory)
     params = SampleParams.of(
+        schema=schema,
         count=count,
         uniform=uniform,
         surface=surface,
         sigma=sigma,
         normals=normals,
         normalized=normalized,
+        angle=angle,
         seed=seed,
         sign=sign,
+        gap=gap,
     )
     check_jobs(jobs, scheduler)
     check_require(require)
