@@ -99,7 +99,7 @@ class Samples:
         return list(zip(np.split(self.points, ends), np.split(label, ends), strict=True))
 
     @property
-    def arrays(self) -> dict[str, Any]:
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """The file's arrays, by name, for the schema's loader; without `offset`, `scale` and `info`."""
         return SCHEMAS[self.params.schema].arrays(self)
 
@@ -122,7 +122,7 @@ class Samples:
         check_ending(Path(path), ".npz")
         target = Path(path)
         known = {"parameters": self.params.stored, "mesh_sha256": self.mesh_sha256, "facts": self.facts}
-        arrays = self.arrays | {"offset": self.offset, "scale": np.float64(self.scale)}
+        arrays: dict[str, Any] = {**self.arrays, "offset": self.offset, "scale": np.float64(self.scale)}
         arrays["info"] = np.array(json.dumps(known | info))
         with written_whole(target, force) as temporary, open(temporary, "wb") as file:
             np.savez(file, **arrays)

@@ -21,7 +21,7 @@ from sdfcli.params import SAMPLES, SampleParams
 if TYPE_CHECKING:
     from sdfcli.export.samples import Samples
 
-Arrays = dict[str, Any]
+Arrays = dict[str, npt.NDArray[np.generic]]
 Singles = npt.NDArray[np.float32]
 
 
@@ -97,7 +97,7 @@ def _oriented(points: Singles, normals: Singles | None) -> Singles:
 
 
 def _hunyuan(samples: Samples) -> Arrays:
-    arrays = {
+    arrays: dict[str, Singles] = {
         "random_surface": _oriented(samples.surface, samples.surface_normals),
         "sharp_surface": _oriented(samples.sharp, samples.sharp_normals),
     }
@@ -117,7 +117,8 @@ def _dora(samples: Samples) -> Arrays:
 
 
 def _triposg(samples: Samples) -> Arrays:
-    return {"surface_points": samples.surface, "surface_normals": samples.surface_normals}
+    oriented = _oriented(samples.surface, samples.surface_normals)
+    return {"surface_points": oriented[:, :3], "surface_normals": oriented[:, 3:]}
 
 
 SCHEMAS = {
