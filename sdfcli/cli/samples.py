@@ -8,6 +8,7 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.batch_options import (
+    MANY,
     FailFast,
     Jobs,
     Meshes,
@@ -75,6 +76,17 @@ Angle = Annotated[
         show_default=False,
     ),
 ]
+ShardSize = Annotated[
+    int | None,
+    typer.Option(
+        "--shard-size",
+        min=1,
+        metavar="N",
+        help="Write tar files of N meshes each, as WebDataset reads them, into the output folder.",
+        show_default=False,
+        rich_help_panel=MANY,
+    ),
+]
 Require = Annotated[
     str | None,
     typer.Option(
@@ -106,6 +118,7 @@ def samples(
     quiet: options.Quiet = False,
     recursive: Recursive = False,
     jobs: Jobs = None,
+    shard_size: ShardSize = None,
     skip_existing: SkipExisting = False,
     fail_fast: FailFast = False,
     timeout: Timeout = None,
@@ -122,6 +135,7 @@ def samples(
     """
     from sdfcli.batch.messages import Settings
     from sdfcli.batch.run import BuildRequest
+    from sdfcli.batch.shards import shards_of
 
     most = memory_limit(max_memory)
     params = SampleParams.of(
@@ -143,7 +157,10 @@ def samples(
         device, threads, most, samples=params, force=force, skip_existing=skip_existing, require=require
     )
     found, raises = jobs_of(meshes, output, recursive, ENDINGS), not json and report is None
-    request = BuildRequest(found, settings, jobs, timeout, fail_fast, scheduler, raises)
+    shards = shards_of(found, output, shard_size) if shard_size else []
+    if shards:
+        found = [job for shard in shards for job in shard.jobs]
+    request = BuildRequest(found, settings, jobs, timeout, fail_fast, scheduler, raises, shards)
     code = run_all(request, Style(json, quiet, verbose=False), report)
     if code:
         raise typer.Exit(code)
