@@ -62,6 +62,8 @@ SHARP = ("hunyuan", "dora")
 """Schemas with samples on sharp edges."""
 DEEPSDF = ("uniform", "surface", "sigma", "normals", "normalized")
 """Sample parameters that other schemas set themselves."""
+GRIDS = 16, 4096
+"""Minimum and maximum cell count along an axis of a sparse grid of samples."""
 LEAST_ANGLE = 1.0
 """Minimum angle of sharp edges, in degrees."""
 MOST_SIGMA = 1e6
@@ -111,6 +113,7 @@ class SampleKeywords(TypedDict, total=False):
     normals: bool
     normalized: bool
     angle: float | None
+    grid: int | None
     seed: int
     sign: str
     gap: float | str | None
@@ -274,6 +277,8 @@ class SampleParams:
             the unit sphere. Its centre is the bounding box's, its radius 1.03 times the farthest vertex's distance.
         angle: for `hunyuan` and `dora`: minimum angle between the normals at a sharp edge, in degrees. None: the
             schema's.
+        grid: cells per axis, 16 to 4096, of a sparse grid whose crossings with the surface are added, with normals; see
+            `DualGrid`. None: no grid.
         seed: random seed, 0 or more.
         sign: `auto`, `pseudonormal`, `winding` or `none`, as for `sdfcli.build`; or `flood`: samples of the solid that
             `sdfcli.solidify` makes, for open meshes and triangles in any state.
@@ -288,6 +293,7 @@ class SampleParams:
     normals: bool = False
     normalized: bool = False
     angle: float | None = None
+    grid: int | None = None
     seed: int = 0
     sign: str = "auto"
     gap: float | str | None = None
@@ -327,6 +333,10 @@ class SampleParams:
                 raise UsageError(
                     f"--angle {self.angle:g}: is for --schema {' and '.join(SHARP)}, which have sharp edges"
                 )
+        if self.grid is not None:
+            if not GRIDS[0] <= whole(self.grid) <= GRIDS[1]:
+                raise UsageError(f"--grid {self.grid}: use a whole number from {GRIDS[0]} to {GRIDS[1]:,}")
+            object.__setattr__(self, "grid", int(self.grid))
         for name in DEEPSDF if self.schema != "deepsdf" else ():
             if getattr(self, name) != getattr(SampleParams, name):
                 raise UsageError(f"--{name}: is for --schema deepsdf; {self.schema} has its own")

@@ -100,6 +100,8 @@ class Sampled(
     label: Annotated[str | None, "its sign of distances: `positive inside` or `negative inside`"] = None
     sharp: Annotated[Count | None, "samples on sharp edges"] = None
     sharp_edges: Annotated[Count | None, "number of sharp edges that are seen from outside"] = None
+    grid_edges: Annotated[Count | None, "with `--grid`: number of grid edges that cross the surface"] = None
+    grid_cells: Annotated[Count | None, "and of the cells around them"] = None
 
 
 class FailedSamples(Line, title="samples, failed", shared="input error"):
@@ -243,6 +245,8 @@ def _sides(outcome: Outcome) -> str:
     on = f", {outcome['surface']:,} on the surface" if outcome["surface"] else ""
     if "sharp" in outcome:
         on += f", {outcome['sharp']:,} on {outcome['sharp_edges']:,} sharp edges"
+    if "grid_edges" in outcome:
+        on += f", {outcome['grid_edges']:,} crossings in {outcome['grid_cells']:,} grid cells"
     return f"{outcome['pos']:,} samples outside, {outcome['neg']:,} inside{on}"
 
 

@@ -76,6 +76,14 @@ Angle = Annotated[
         show_default=False,
     ),
 ]
+Grid = Annotated[
+    int | None,
+    typer.Option(
+        metavar="CELLS",
+        help="Add a sparse grid of so many cells per axis: its edges' crossings with the surface, with normals.",
+        show_default=False,
+    ),
+]
 ShardSize = Annotated[
     int | None,
     typer.Option(
@@ -110,6 +118,7 @@ def samples(
     normals: Normals = False,
     normalized: Normalized = False,
     angle: Angle = None,
+    grid: Grid = None,
     seed: Seed = SampleParams.seed,
     sign: Sign = SampleParams.sign,
     gap: Gap = None,
@@ -147,6 +156,7 @@ def samples(
         normals=normals,
         normalized=normalized,
         angle=angle,
+        grid=grid,
         seed=seed,
         sign=sign,
         gap=gap,

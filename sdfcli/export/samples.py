@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from sdfcli.backend import Backend, select_backend
 from sdfcli.errors import InputError, UsageError
+from sdfcli.export.dual_grid import DualGrid, dual_grid
 from sdfcli.export.outer_edges import SEEN, OuterEdges, Outside
 from sdfcli.export.schemas import SCHEMAS, Schema
 from sdfcli.mesh.load import MeshSource, load_mesh
@@ -64,6 +65,7 @@ class Samples:
         mesh_sha256: the mesh's checksum, as in a field's info.
         facts: verdict, sign method with reason and confidence, counts, `scale` and `offset`, as `sdfcli samples --json`
             prints them.
+        grid: crossings of a sparse grid's edges with the surface; None unless requested.
         parts: sizes of the groups in `points`: near the surface, near sharp edges, uniform.
     """
 
@@ -79,6 +81,7 @@ class Samples:
     params: SampleParams
     mesh_sha256: str
     facts: dict[str, object]
+    grid: DualGrid | None
     parts: tuple[int, int, int]
 
     @property
@@ -100,8 +103,10 @@ class Samples:
 
     @property
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """The file's arrays, by name, for the schema's loader; without `offset`, `scale` and `info`."""
-        return SCHEMAS[self.params.schema].arrays(self)
+        """The file's arrays, by name, for the schema's loader, and `grid`'s as `grid_edge` and so on; without `offset`,
+        `scale` and `info`."""
+        grid = {} if self.grid is None else {f"grid_{name}": array for name, array in self.grid._asdict().items()}
+        return SCHEMAS[self.params.schema].arrays(self) | grid
 
     def save(self, path: str | Path, force: bool = False, **info: Any) -> Path:
         """Writes an .npz file in the schema's format, whole or not at all; returns its path. The same samples give the
@@ -262,6 +267,9 @@ def draw(shape: Shape, params: SampleParams) -> Samples:
         facts |= {"label": f"{'positive' if schema.inside > 0 else 'negative'} inside"}
     if edges is not None:
         facts |= {"sharp": len(sharp_placed), "sharp_edges": edges.count}
+    grid = None if params.grid is None else dual_grid(index, params.grid, place.placed)
+    if grid is not None:
+        facts |= {"grid_edges": len(grid.edge), "grid_cells": len(grid.cell)}
     has_normals = params.normals or schema.half is not None
     return Samples(
         points=np.concatenate(points),
@@ -276,6 +284,7 @@ def draw(shape: Shape, params: SampleParams) -> Samples:
         params=params,
         mesh_sha256=shape.given.sha256,
         facts=facts,
+        grid=grid,
         parts=(counts.near, counts.near_sharp, counts.uniform),
     )
 
@@ -290,7 +299,11 @@ class _Place(NamedTuple):
 
     def stored(self, points: Floats) -> Singles:
         """Points in mesh units as stored."""
-        return self.schema.rounded((points + self.offset) / self.radius if self.normalized else points)
+        return self.schema.rounded(self.placed(points))
+
+    def placed(self, points: Floats) -> Floats:
+        """Points in mesh units, normalized."""
+        return (points + self.offset) / self.radius if self.normalized else points
 
     def back(self, stored: Singles) -> Floats:
         """Stored points in mesh units."""
