@@ -16,8 +16,8 @@ from sdfcli.query.mesh_distance import MeshDistance
 MOST = 1 << 21
 """Lattice lines tested at a time."""
 ROUNDING = 4e-7
-"""Distance, in domain edges, within which signs may be wrong, as distances are in single precision. Crossings so near to
-each other count as one; so near to a lattice point, for the edges on both sides, of which the signs choose one."""
+"""Distance, in domain edges, within which signs may be wrong, as distances are in single precision. Crossings so near
+to each other count as one; so near to a lattice point, for the edges on both sides, of which the signs choose one."""
 CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))
 """Cells around an edge, in steps down its two other axes."""
 
