@@ -218,13 +218,6 @@ MUTANTS = [
         (f"{GRID}::test_several_crossings_of_an_edge",),
     ),
     Mutant(
-        "dual grid: faces' own orientation",
-        "sdfcli/export/dual_grid.py",
-        "    normal[(along < 0) == inside] *= -1\n",
-        "",
-        (f"{GRID}::test_against_all_edges_and_triangles",),
-    ),
-    Mutant(
         "shards: without the samples that are there",
         "sdfcli/batch/shards.py",
         "if str(part) in kept else None",

@@ -31,7 +31,7 @@ class DualGrid(NamedTuple):
     edge     (n, 3) uint16 lattice coordinates of the lower ends.
     axis     (n,) uint8: 0, 1 or 2.
     share    (n,) float32: where the mesh crosses the edge, from 0 at the lower end to 1.
-    normal   (n, 3) float32, the crossed face's unit normal, pointing outwards.
+    normal   (n, 3) float32, the crossed face's unit normal, oriented like the signs: outwards.
     inside   (n,) bool: whether the lower end is inside.
     cell     (c, 3) uint16 lattice coordinates of the cells with such edges; sorted by k, j, i.
     vertex   (c, 3) float32 the mean of a cell's crossings, from 0 to 1 in the cell.
@@ -93,8 +93,6 @@ def dual_grid(index: MeshDistance, cells: int, placed: Callable[[Floats], Floats
         chosen[left] += 1
         left = left[chosen[left] < last[left]]
     share, normal = found.share[chosen], _unit_normals(mesh, found.face[chosen])
-    along = np.take_along_axis(normal, axis[:, None], axis=1)[:, 0]
-    normal[(along < 0) == inside] *= -1
     cell, vertex = _cells(at, axis, share, cells)
     low, high = placed(mesh.domain.origin + np.array([[0.0], [mesh.domain.length]]))
     return DualGrid(
