@@ -199,7 +199,7 @@ MUTANTS = [
     Mutant(
         "sharp edges: by vertices",
         "sdfcli/mesh/sharp_edges.py",
-        "corner = position[mesh.faces].astype",
+        "corner = mesh.backend.to_host(mesh.position)[mesh.faces].astype",
         "corner = mesh.faces.astype",
         ("tests/mesh/test_sharp_edges.py::test_a_cube_in_pieces",),
     ),

@@ -14,6 +14,8 @@ from sdfcli.query.mesh_distance import MeshDistance
 
 PIECE = 1 / 64
 """Maximum length of the pieces of an edge that are seen or hidden as a whole, in diagonals."""
+BATCH = 1 << 14
+"""Edges that are cut and tested at a time."""
 REACH = 3e-5
 """Distance from an edge at which its outside is tested, in diagonals: far above the distances' rounding."""
 SEEN = 1.25
@@ -21,6 +23,8 @@ SEEN = 1.25
 leaves filled."""
 CLEAR = 0.75
 """Share of the distance that a test point would have from its own two faces, above which nothing else is between."""
+NARROW = 0.05
+"""Sine of half the narrowest wedge that is tested, 6 degrees: below it, rounding decides."""
 FLANK = 0.5**0.5
 """Sine of the angle between flanks and faces: where an edge lies on another face, that face bars a flank."""
 
@@ -55,15 +59,11 @@ class OuterEdges:
     @classmethod
     def of(cls, mesh: Mesh, angle: float, outside: Outside) -> OuterEdges:
         """The edges between whose outer faces the normals turn by more than `angle`, in degrees."""
-        pieces = _cut(wedges(mesh, angle), PIECE * mesh.diagonal)
-        middle, free = (pieces.start + pieces.end) / 2, np.ones(len(pieces.edge), bool)
-        for way, sine in ((pieces.way, pieces.sine), *((pieces.flank[:, k], FLANK * pieces.sine) for k in (0, 1))):
-            test = middle[free] + outside.reach * way[free]
-            clear = outside.mesh.distance(test) > CLEAR * outside.reach * sine[free]
-            clear[clear] = outside.solid.signed_distance(test[clear]) > 0
-            free[free] = clear
-        seen = pieces.at(free)
-        return cls(seen, len(np.unique(seen.edge)))
+        found = wedges(mesh, angle)
+        batches = (slice(first, first + BATCH) for first in range(0, max(1, len(found.edge)), BATCH))
+        parts = [_seen(found.at(batch), mesh, outside) for batch in batches]
+        pieces = Wedges(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+        return cls(pieces, len(np.unique(pieces.edge)))
 
     def drawn(self, count: int, outside: Outside, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Random points (n, 3) on the solid's surface at the edges, uniform by length, and unit normals (n, 3): the
@@ -80,6 +80,18 @@ class OuterEdges:
         if outside.thickness:
             points, _ = outside.solid.closest(points + outside.thickness * way)
         return points, way
+
+
+def _seen(found: Wedges, mesh: Mesh, outside: Outside) -> Wedges:
+    """The pieces of wedges that are seen from outside."""
+    pieces = _cut(found, PIECE * mesh.diagonal)
+    middle, free = (pieces.start + pieces.end) / 2, pieces.sine > NARROW
+    for way, sine in ((pieces.way, pieces.sine), *((pieces.flank[:, k], FLANK * pieces.sine) for k in (0, 1))):
+        test = middle[free] + outside.reach * way[free]
+        clear = outside.mesh.distance(test) > CLEAR * outside.reach * sine[free]
+        clear[clear] = outside.solid.signed_distance(test[clear]) > 0
+        free[free] = clear
+    return pieces.at(free)
 
 
 def _cut(found: Wedges, longest: float) -> Wedges:

@@ -37,16 +37,55 @@ class Wedges(NamedTuple):
     sine: Floats
     flank: Floats
 
-    def at(self, kept: Bools | Ints) -> Wedges:
+    def at(self, kept: Bools | Ints | slice) -> Wedges:
         """Some of the wedges."""
         return Wedges(**{name: array[kept] for name, array in self._asdict().items()})
+
+
+class _Sides(NamedTuple):
+    """Sides of faces, (n,) each, sorted by edge and, in an edge, by the angle around it.
+
+    edge     edge number.
+    low      vertices at its ends, the same for all sides of an edge, and
+    high     (n,).
+    axis     (n, 3) unit vectors from `low` to `high`.
+    inwards  (n, 3) unit vectors in the face, away from the edge.
+    """
+
+    edge: Ints
+    low: Ints
+    high: Ints
+    axis: Floats
+    inwards: Floats
+
+    def at(self, kept: Bools | Ints) -> _Sides:
+        """Some of the sides."""
+        return _Sides(**{name: array[kept] for name, array in self._asdict().items()})
 
 
 def wedges(mesh: Mesh, angle: float) -> Wedges:
     """All wedges at a mesh's edges between whose faces the normals turn by more than `angle`, in degrees. Vertices at
     equal positions count as one. Faces without area are left out."""
-    position = mesh.backend.to_host(mesh.position)
-    corner = position[mesh.faces].astype(np.int64)  # (f, 3)
+    side = _in_order(_sides(mesh))
+    last = np.append(side.edge[1:] != side.edge[:-1], True)[: len(side.edge)]
+    following = np.arange(1, len(side.edge) + 1)
+    following[last] = np.flatnonzero(np.diff(side.edge, prepend=-1))
+    here, there = side.inwards, side.inwards[following]
+    cosine = np.clip(_dot(here, there), -1.0, 1.0)
+    sharp = np.flatnonzero(-cosine < math.cos(math.radians(angle)))
+    here, there, cosine, side = here[sharp], there[sharp], cosine[sharp], side.at(sharp)
+    wide = (_dot(_cross(here, there), side.axis) <= 0) | (following[sharp] == sharp)  # half a turn or more
+    halfway = (here + there) * np.where(wide, -1.0, 1.0)[:, None]
+    way = halfway / _length(halfway)[:, None]
+    slanted = np.stack((here + _cross(side.axis, here), there - _cross(side.axis, there)), axis=1) * 0.5**0.5
+    flank = np.where(wide[:, None, None], slanted, way[:, None])
+    sine = np.where(wide, 1.0, np.sqrt((1 - cosine) / 2))
+    return Wedges(side.edge, mesh.vertices[side.low], mesh.vertices[side.high], way, sine, flank)
+
+
+def _sides(mesh: Mesh) -> _Sides:
+    """The sides of all faces with area, sorted by edge."""
+    corner = mesh.backend.to_host(mesh.position)[mesh.faces].astype(np.int64)  # (f, 3)
     at = mesh.domain.to_unit(mesh.vertices)
     one, two, opposite = (np.roll(corner, -k, axis=1).ravel() for k in range(3))
     low, high = np.minimum(one, two), np.maximum(one, two)
@@ -56,37 +95,25 @@ def wedges(mesh: Mesh, angle: float) -> Wedges:
         axis = along / length[:, None]
         normal = _cross(axis, aside)
         height = _length(normal)
-        inwards = _cross(normal, axis) / height[:, None]  # unit, in the face, away from the edge
+        inwards = _cross(normal, axis) / height[:, None]
     longest = np.repeat(np.maximum.reduce(length.reshape(-1, 3), axis=1), 3)
     kept = np.flatnonzero(height * length > FLAT_FACE * longest * longest)
-    kept = kept[np.lexsort((kept, high[kept], low[kept]))]
-    fresh = np.diff(low[kept], prepend=-1) | np.diff(high[kept], prepend=-1)
-    edge = np.cumsum(fresh != 0) - 1
-    first = kept[np.flatnonzero(fresh)][edge]  # each edge's first half-edge: its frame
-    x, y = inwards[first], _cross(axis[first], inwards[first])
-    turn = _quarters(_dot(inwards[kept], x), _dot(inwards[kept], y))
+    key = low[kept] * len(at) + high[kept]
+    order = np.argsort(key, kind="stable")
+    kept, edge = kept[order], np.cumsum(np.diff(key[order], prepend=-1) > 0) - 1
+    return _Sides(edge, low[kept], high[kept], axis[kept], inwards[kept])
+
+
+def _in_order(side: _Sides) -> _Sides:
+    """Sides sorted by the angle around their edge, too; one of several at the same angle."""
+    first = np.flatnonzero(np.diff(side.edge, prepend=-1))[side.edge]  # each edge's first side: its frame
+    x = side.inwards[first]
+    turn = _quarters(_dot(side.inwards, x), _dot(side.inwards, _cross(side.axis, x)))
     turn[turn > 4 - SAME] = 0.0
-    order = np.lexsort((turn, edge))
-    edge, kept, turn = edge[order], kept[order], turn[order]
-    single = np.ones(len(edge), bool)
-    single[1:] = (edge[1:] != edge[:-1]) | (turn[1:] - turn[:-1] > SAME)
-    edge, kept = edge[single], kept[single]
-    begin = np.flatnonzero(np.diff(edge, prepend=-1))
-    number = np.repeat(np.arange(len(begin)), np.diff(np.append(begin, len(edge))))
-    following = np.arange(1, len(edge) + 1)
-    last = np.append(edge[1:] != edge[:-1], True)[: len(edge)]
-    following[last] = begin[number[last]]
-    here, there = inwards[kept], inwards[kept[following]]
-    cosine = np.clip(_dot(here, there), -1.0, 1.0)
-    convex = (_dot(_cross(here, there), axis[kept]) <= 0) | (following == np.arange(len(edge)))  # half a turn or more
-    sharp = np.flatnonzero(-cosine < math.cos(math.radians(angle)))
-    halfway = (here + there)[sharp] * np.where(convex[sharp], -1.0, 1.0)[:, None]
-    sine = np.where(convex[sharp], 1.0, np.sqrt((1 - cosine[sharp]) / 2))
-    way = halfway / _length(halfway)[:, None]
-    slanted = (here + _cross(axis[kept], here))[sharp], (there - _cross(axis[kept], there))[sharp]
-    flank = np.where(convex[sharp, None, None], np.stack(slanted, axis=1) * 0.5**0.5, way[:, None])
-    start, end = (mesh.vertices[each[kept[sharp]]] for each in (low, high))
-    return Wedges(edge[sharp], start, end, way, sine, flank)
+    order = np.lexsort((turn, side.edge))
+    single = np.ones(len(order), bool)
+    single[1:] = (np.diff(side.edge) > 0) | (np.diff(turn[order]) > SAME)
+    return side.at(order[single])
 
 
 def _quarters(x: Floats, y: Floats) -> Floats:
