@@ -264,7 +264,7 @@ class SampleParams:
 
     Attributes:
         schema: `deepsdf`, `hunyuan`, `dora` or `triposg`: the file's arrays, with their counts, normalisation and sign;
-            see docs/guides/generators.md.
+            see the guide to samples for generators.
         count: sample count per mesh, surface samples included. None: the schema's.
         uniform: for `deepsdf`: share of uniform samples, drawn from the enclosing sphere's bounding cube (see
             `normalized`).

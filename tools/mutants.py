@@ -220,7 +220,7 @@ MUTANTS = [
     Mutant(
         "shards: without the samples that are there",
         "sdfcli/batch/shards.py",
-        "if str(part) in kept else None",
+        "if key in kept else None",
         "if False else None",
         ("tests/batch/test_shards.py::test_going_on",),
     ),

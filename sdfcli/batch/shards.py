@@ -54,13 +54,13 @@ class Shard:
             )
 
     def pack(self, kept: Set[str]) -> None:
-        """Writes the shard, whole, from its new samples and from those of the outputs `kept`, which may be in the shard
-        that is there. Without new samples, it stays as it is."""
+        """Writes the shard, whole, from its new samples and, for the keys `kept`, from the shard that is there. Without
+        new samples, it stays as it is."""
         parts = {key: Path(job.output) for key, job in zip(self.keys, self.jobs, strict=True)}
         if any(part.exists() for part in parts.values()):
             with written_whole(self.path, force=True) as temporary, tarfile.open(temporary, "w") as shard:
                 for key, part in parts.items():
-                    there = member(self.path, key) if str(part) in kept else None
+                    there = member(self.path, key) if key in kept else None
                     samples = part.read_bytes() if part.exists() else there
                     if samples is not None:
                         _add(shard, f"{key}.json", _info(samples))
@@ -101,13 +101,15 @@ def shards_of(jobs: list[Job], output: str | None, size: int) -> list[Shard]:
 
 def packed(outcomes: Iterator[Outcome], shards: list[Shard]) -> Iterator[Outcome]:
     """The outcomes, with shards as outputs; each shard is packed with its last one."""
-    shard_of = {shown(job.output): shard for shard in shards for job in shard.jobs}
+    place_of = {
+        shown(job.output): (shard, key) for shard in shards for job, key in zip(shard.jobs, shard.keys, strict=True)
+    }
     left, kept = {shard.path: len(shard.jobs) for shard in shards}, set()
     for outcome in outcomes:
-        shard = shard_of[outcome["output"]]
+        shard, key = place_of[outcome["output"]]
         left[shard.path] -= 1
         if outcome["status"] == "skipped":
-            kept.add(outcome["output"])
+            kept.add(key)
         if not left[shard.path]:
             shard.pack(kept)
         yield {**outcome, "output": str(shard.path)}

@@ -231,7 +231,9 @@ def draw(shape: Shape, params: SampleParams) -> Samples:
         return edges.drawn(count, shape.outside, rng)
 
     sigma = schema.sigma or params.sigma
-    around = [_labelled(index, params.normals, at, place) for at in _near(mesh, counts.near, sigma, radius, rng)]
+    around = []
+    for at in _displaced(counts.near, sigma, lambda n: on_surface(mesh, n, rng), radius, rng):
+        around.append(_labelled(index, params.normals, at, place))
     for at in _displaced(counts.near_sharp, schema.sharp_sigma, lambda n: sharp(n)[0], radius, rng):
         around.append(_labelled(index, params.normals, at, place))
     for n in _batches(counts.uniform):
@@ -309,13 +311,6 @@ class _Place(NamedTuple):
         """Stored points in mesh units."""
         at = stored.astype(np.float64)
         return np.asarray(at * self.radius - self.offset if self.normalized else at)
-
-
-def _near(
-    mesh: Mesh, count: int, sigma: tuple[float, ...], radius: float, rng: np.random.Generator
-) -> Iterator[Floats]:
-    """Points (m, 3) near the surface, sigma by sigma, in batches."""
-    return _displaced(count, sigma, lambda n: on_surface(mesh, n, rng), radius, rng)
 
 
 def _displaced(

@@ -91,6 +91,14 @@ def test_going_on(folder: Path) -> None:
     assert [path.read_bytes() for path in paths] == whole
 
 
+def test_samples_of_other_parameters_do_not_stay(folder: Path) -> None:
+    """With --force, a mesh that now fails is not kept from the earlier run."""
+    run(folder)
+    (folder / "meshes" / "d.ply").write_text("ply\n")
+    assert statuses(run(folder, "--skip-existing", "--force", "--seed", 7, "--json"))["d.ply"] == "failed"
+    assert list(members(folder / "train" / "train-000001.tar")) == ["c_v2.json", "c_v2.npz"]
+
+
 def test_other_shards_stay(folder: Path) -> None:
     run(folder)
     paths = sorted((folder / "train").iterdir())
