@@ -18,7 +18,9 @@ import sdfcli
 import shapes
 from commands import reports, run
 from sdfcli.errors import InputError, UsageError
+from sdfcli.export.outer_edges import OuterEdges, Outside
 from sdfcli.export.schemas import SCHEMAS
+from sdfcli.mesh.sharp_edges import wedges
 from sdfcli.params import SAMPLES
 
 Floats = npt.NDArray[np.float64]
@@ -182,6 +184,27 @@ def test_hidden_edges_have_no_samples(sign: str) -> None:
     longest = np.abs(at).max(axis=1)
     assert ((longest > 0.97) & (longest < 1.03)).mean() > 0.3
     assert found.facts["sharp_edges"] == 24  # those that are partly hidden, too
+
+
+def test_edges_of_random_shapes_that_overlap() -> None:
+    """The seen length is the length of the wedges with an open middle, by winding numbers; no sample's normal leads
+    inside."""
+    rng = rng_of_today()
+    shape = shapes.overlapping(rng, 1)
+    corners, index = shapes.triangles(shape), sdfcli.MeshDistance(shape, device="cpu")
+    found = wedges(index.mesh, 15.0)
+    length = np.linalg.norm(found.end - found.start, axis=1)
+    share = rng.random((len(length), 20, 1))
+    points = found.start[:, None] * (1 - share) + found.end[:, None] * share
+    tests = (points + 1e-4 * found.way[:, None]).reshape(-1, 3)
+    is_open = (oracle.winding(tests, corners) < 0.5).reshape(-1, 20).mean(axis=1)
+    edges = OuterEdges.of(index.mesh, 15.0, Outside.of_mesh(index))
+    seen = np.linalg.norm(edges.pieces.end - edges.pieces.start, axis=1).sum()
+    assert 0.1 < is_open.mean() < 0.5
+    assert seen == pytest.approx((length * is_open).sum(), rel=0.02)
+    drawn = sdfcli.samples(index, schema="dora", count=20_000)
+    at = drawn.sharp.astype(float) / drawn.scale - drawn.offset + 1e-4 * drawn.sharp_normals
+    assert np.mean(oracle.winding(at, corners) > 0.5) < 0.02  # but for the ends of partly hidden pieces
 
 
 @pytest.mark.parametrize("sign", ["auto", "flood"])
