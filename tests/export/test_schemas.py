@@ -237,23 +237,20 @@ def test_a_shape_without_sharp_edges(tmp_path: Path) -> None:
 
 
 def test_soups_from_the_command_line(tmp_path: Path) -> None:
-    """One command, from a folder of soups to samples; the same bytes again, and skipped when they are there."""
-    rng = rng_of_today()
-    folder = tmp_path / "soups"
-    folder.mkdir()
-    for name in ("a", "b"):
-        trimesh.Trimesh(*soup_of(rng, shapes.tetrahedron()), process=False).export(folder / f"{name}.stl")
-    words = ["--schema", "hunyuan", "--sign", "flood", "--count", 4000, "--gap", 0.02, "--json", *CPU]
-    done = run("samples", folder, "-o", tmp_path / "train", "--jobs", 1, *words)
-    for told in reports("samples", done.stdout):
-        assert (told["sharp_edges"], told["solid"]["leak"], told["label"]) == (6, None, "positive inside")
-    assert run("samples", folder / "b.stl", "-o", tmp_path / "b.npz", "--threads", 1, *words).returncode == 0
-    assert (tmp_path / "b.npz").read_bytes() == (tmp_path / "train" / "b.npz").read_bytes()
-    again = run("samples", folder, "-o", tmp_path / "train", "--skip-existing", "--jobs", 1, *words)
-    assert [each["status"] for each in reports("samples", again.stdout)] == ["skipped", "skipped"]
-    other = run("samples", folder / "b.stl", "-o", tmp_path / "b.npz", "--skip-existing", *words, "--gap", 0.03)
+    """One command, from a folder of soups to samples; Python's bytes, and skipped when they are there."""
+    mesh = tmp_path / "soups" / "a.stl"
+    mesh.parent.mkdir()
+    trimesh.Trimesh(*soup_of(rng_of_today(), shapes.tetrahedron()), process=False).export(mesh)
+    words = ["--schema", "hunyuan", "--sign", "flood", "--count", 4000, "--json", *CPU]
+    (told,) = reports("samples", run("samples", mesh.parent, "-o", tmp_path / "train", *words).stdout)
+    assert (told["sharp_edges"], told["solid"]["leak"], told["label"]) == (6, None, "positive inside")
+    found = sdfcli.samples(mesh, schema="hunyuan", sign="flood", count=4000, device="cpu", threads=1)
+    assert found.save(tmp_path / "a.npz").read_bytes() == (tmp_path / "train" / "a.npz").read_bytes()
+    again = run("samples", mesh.parent, "-o", tmp_path / "train", "--skip-existing", *words)
+    assert [each["status"] for each in reports("samples", again.stdout)] == ["skipped"]
+    other = run("samples", mesh, "-o", tmp_path / "a.npz", "--skip-existing", *words, "--gap", 0.03)
     assert other.returncode == UsageError.exit_code
-    assert "gap 0.02, asked for 0.03" in other.stderr
+    assert "gap 0.005, asked for 0.03" in other.stderr
 
 
 def test_a_flooded_sheet_has_an_inside() -> None:
