@@ -52,10 +52,20 @@ FEW_LOST = 0.001
 """Maximum share of the surface whose thin walls and gaps a good field may lose; blades lose as much at their edges."""
 THIN = 0.75
 """Thickness, in tolerances, down to which sheets keep both sides by default."""
+SAMPLES = {"deepsdf": 500_000, "hunyuan": 874_496, "dora": 796_608, "triposg": 500_000}
+"""Schemas of training samples, see export/schemas.py, with the default sample count per mesh."""
 MOST_SAMPLES = 1 << 31
 """Maximum sample count per mesh."""
 PROVE_LEAVES = 0.05
 """Maximum share of leaves added by `prove`."""
+SHARP = ("hunyuan", "dora")
+"""Schemas with samples on sharp edges."""
+DEEPSDF = ("uniform", "surface", "sigma", "normals", "normalized")
+"""Sample parameters that other schemas set themselves."""
+GRIDS = 16, 4096
+"""Minimum and maximum cell count along an axis of a sparse grid of samples."""
+LEAST_ANGLE = 1.0
+"""Minimum angle of sharp edges, in degrees."""
 MOST_SIGMA = 1e6
 """Maximum standard deviation of samples, in enclosing sphere radii."""
 
@@ -95,14 +105,18 @@ class BuildKeywords(TypedDict, total=False):
 class SampleKeywords(TypedDict, total=False):
     """Training sample parameters as options and keywords: names and types; see SampleParams."""
 
-    count: int
+    schema: str
+    count: int | None
     uniform: float
     surface: float
     sigma: str | float | Sequence[float]
     normals: bool
     normalized: bool
+    angle: float | None
+    grid: int | None
     seed: int
     sign: str
+    gap: float | str | None
 
 
 @dataclass(frozen=True)
@@ -169,12 +183,7 @@ class BuildParams:
         if self.unit is not None and not LENGTHS[0] < real(self.unit) < LENGTHS[1]:
             raise UsageError(f"--unit {self.unit}: use a length between {LENGTHS[0]:g} and {LENGTHS[1]:g}")
         check_scale(self.scale, self.units)
-        if self.gap is not None:
-            object.__setattr__(self, "gap", parse_gap(self.gap))
-            if self.sign != FLOOD:
-                raise UsageError(f"--gap {self.gap}: is for --sign flood; add it")
-        elif self.sign == FLOOD:
-            object.__setattr__(self, "gap", GAP)
+        object.__setattr__(self, "gap", _gap_for(self.sign, self.gap))
         for name in ("depth", "tolerance", "band", "thin", "unit", "scale"):
             value = getattr(self, name)
             if value is not None:  # NumPy's numbers become Python's, as the command has them
@@ -251,33 +260,52 @@ class BuildOptions:
 @dataclass(frozen=True)
 class SampleParams:
     """Training sample parameters; by default DeepSDF's shares, with its paper's noise. Raises UsageError for values out
-    of range.
+    of range, and for parameters of `deepsdf` with another schema.
 
     Attributes:
-        count: sample count per mesh, surface samples included.
-        uniform: share of uniform samples, drawn from the enclosing sphere's bounding cube (see `normalized`).
-        surface: share of samples on the surface itself. All others are drawn there, uniform by area, then displaced.
-        sigma: standard deviations for the displacement along each axis, in enclosing sphere radii, or a single one;
-            each applies to an equal number of samples.
-        normals: whether to compute unit normals: the distance's gradient, pointing outwards.
-        normalized: whether to move and scale points and distances so that the enclosing sphere becomes the unit sphere.
-            Its centre is the bounding box's, its radius 1.03 times the farthest vertex's distance.
+        schema: `deepsdf`, `hunyuan`, `dora` or `triposg`: the file's arrays, with their counts, normalisation and sign;
+            see the guide to samples for generators.
+        count: sample count per mesh, surface samples included. None: the schema's.
+        uniform: for `deepsdf`: share of uniform samples, drawn from the enclosing sphere's bounding cube (see
+            `normalized`).
+        surface: for `deepsdf`: share of samples on the surface itself. All others are drawn there, uniform by area,
+            then displaced.
+        sigma: for `deepsdf`: standard deviations for the displacement along each axis, in enclosing sphere radii, or a
+            single one; each applies to an equal number of samples.
+        normals: for `deepsdf`: whether to compute unit normals: the distance's gradient, pointing outwards.
+        normalized: for `deepsdf`: whether to move and scale points and distances so that the enclosing sphere becomes
+            the unit sphere. Its centre is the bounding box's, its radius 1.03 times the farthest vertex's distance.
+        angle: for `hunyuan` and `dora`: minimum angle between the normals at a sharp edge, in degrees. None: the
+            schema's.
+        grid: cells per axis, 16 to 4096, of a sparse grid whose crossings with the surface are added, with normals; see
+            `DualGrid`. None: no grid.
         seed: random seed, 0 or more.
-        sign: `auto`, `pseudonormal`, `winding` or `none`, as for `sdfcli.build`.
+        sign: `auto`, `pseudonormal`, `winding` or `none`, as for `sdfcli.build`; or `flood`: samples of the solid that
+            `sdfcli.solidify` makes, for open meshes and triangles in any state.
+        gap: for `flood`: the ball's radius, as for `sdfcli.build`. None: 0.005.
     """
 
-    count: int = 500_000
+    schema: str = "deepsdf"
+    count: int | None = None
     uniform: float = 0.06
     surface: float = 0.0
     sigma: tuple[float, ...] = (0.05, 0.0158)
     normals: bool = False
     normalized: bool = False
+    angle: float | None = None
+    grid: int | None = None
     seed: int = 0
     sign: str = "auto"
+    gap: float | str | None = None
 
     def __post_init__(self) -> None:
-        if self.sign not in SIGNS:
-            raise UsageError(f"--sign {self.sign}: use {', '.join(SIGNS)}")
+        if self.schema not in tuple(SAMPLES):
+            raise UsageError(f"--schema {self.schema}: use {', '.join(SAMPLES)}")
+        if self.sign not in BUILD_SIGNS:
+            raise UsageError(f"--sign {self.sign}: use {', '.join(BUILD_SIGNS)}")
+        object.__setattr__(self, "gap", _gap_for(self.sign, self.gap))
+        if self.count is None:
+            object.__setattr__(self, "count", SAMPLES[self.schema])
         for name, low, high, words in (
             ("count", 1, MOST_SAMPLES, f"a whole number from 1 to {MOST_SAMPLES:,}"),
             ("seed", 0, math.inf, "a whole number, 0 or more"),
@@ -297,13 +325,36 @@ class SampleParams:
         object.__setattr__(self, "sigma", parse_sigma(self.sigma))
         for name in ("normals", "normalized"):
             check_flag(name, getattr(self, name))
+        if self.angle is not None:
+            if not LEAST_ANGLE <= real(self.angle) < 180:
+                raise UsageError(f"--angle {self.angle}: use degrees, from {LEAST_ANGLE:g} to less than 180")
+            object.__setattr__(self, "angle", float(self.angle))
+            if self.schema not in SHARP:
+                raise UsageError(
+                    f"--angle {self.angle:g}: is for --schema {' and '.join(SHARP)}, which have sharp edges"
+                )
+        if self.grid is not None:
+            if not GRIDS[0] <= whole(self.grid) <= GRIDS[1]:
+                raise UsageError(f"--grid {self.grid}: use a whole number from {GRIDS[0]} to {GRIDS[1]:,}")
+            object.__setattr__(self, "grid", int(self.grid))
+        for name in DEEPSDF if self.schema != "deepsdf" else ():
+            if getattr(self, name) != getattr(SampleParams, name):
+                raise UsageError(f"--{name}: is for --schema deepsdf; {self.schema} has its own")
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """The parameters that determine the samples, by name, as in a file's info; others than `deepsdf`'s by its name
+        and without the parameters that it sets."""
+        absent = ("schema",) if self.schema == "deepsdf" else DEEPSDF
+        return {name: value for name, value in self.__dict__.items() if value is not None and name not in absent}
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Sample counts near the surface, uniform, and on the surface; `count` in all."""
-        on = round(self.surface * self.count)
-        uniform = min(round(self.uniform * self.count), self.count - on)
-        return self.count - uniform - on, uniform, on
+        """`deepsdf`'s sample counts near the surface, uniform, and on the surface; `count` in all."""
+        count = int(self.count or 0)
+        on = round(self.surface * count)
+        uniform = min(round(self.uniform * count), count - on)
+        return count - uniform - on, uniform, on
 
     @classmethod
     def of(cls, **given: Unpack[SampleKeywords]) -> SampleParams:
@@ -311,6 +362,17 @@ class SampleParams:
         values out of range."""
         parameters: dict[str, Any] = {**given}
         return cls(**parameters)
+
+
+def _gap_for(sign: str, gap: float | str | None) -> float | str | None:
+    """The gap for a sign: with `flood` the default if None. Raises UsageError for one out of range, or with another
+    sign."""
+    if gap is None:
+        return GAP if sign == FLOOD else None
+    found = parse_gap(gap)
+    if sign != FLOOD:
+        raise UsageError(f"--gap {found}: is for --sign flood; add it")
+    return found
 
 
 def check_gap(gap: object) -> None:

@@ -72,7 +72,7 @@ COMMANDS: list[tuple[Callable[..., Any], Callable[..., Any], set[str], set[str]]
     (
         samples_command.samples,
         sdfcli.samples,
-        (FILES | MANY | {"max_memory", "sigma"}) - {"verbose"},
+        (FILES | MANY | {"max_memory", "sigma", "shard_size"}) - {"verbose"},
         {"source", "sigma"},  # a text and numbers: test_samples.py
     ),
     (

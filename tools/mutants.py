@@ -62,6 +62,7 @@ FARTHEST = "tests/quality/test_hausdorff.py"
 SIGN, CROSSING, REPAIR = "tests/sign/test_sign.py", "tests/sign/test_crossing.py", "tests/mesh/test_repair.py"
 READERS, GLTF, LINES = "tests/mesh/test_readers.py", "tests/mesh/test_gltf.py", "tests/mesh/test_axis_lines.py"
 SAMPLES, RESOLUTION = "tests/export/test_samples.py", "tests/extract/test_resolution.py"
+SCHEMAS, GRID = "tests/export/test_schemas.py", "tests/export/test_dual_grid.py"
 K, FORMATS = "sdfcli/kernels", "sdfcli/mesh/formats"
 LISTS, LIST_TESTS = f"{K}/neighbours/triangles_simd.h", ("tests/query/test_nearest_triangles.py",)
 
@@ -181,9 +182,47 @@ MUTANTS = [
     Mutant(
         "samples: distances before rounding",
         "sdfcli/export/samples.py",
-        "    at = stored.astype(np.float64)\n    if params.normalized:\n        at = at * radius - offset\n",
+        "    at = place.back(stored)\n",
         "    at = points\n",
-        (f"{SAMPLES}::test_distances_are_exact_at_the_stored_points",),
+        (
+            f"{SAMPLES}::test_distances_are_exact_at_the_stored_points",
+            f"{SCHEMAS}::test_labels_are_exact_at_the_stored_points",
+        ),
+    ),
+    Mutant(
+        "samples: Hunyuan's labels negative inside",
+        "sdfcli/export/schemas.py",
+        "precision=np.float16,\n        inside=1,",
+        "precision=np.float16,\n        inside=-1,",
+        (f"{SCHEMAS}::test_labels_are_exact_at_the_stored_points",),
+    ),
+    Mutant(
+        "sharp edges: by vertices",
+        "sdfcli/mesh/sharp_edges.py",
+        "corner = mesh.backend.to_host(mesh.position)[mesh.faces].astype",
+        "corner = mesh.faces.astype",
+        ("tests/mesh/test_sharp_edges.py::test_a_cube_in_pieces",),
+    ),
+    Mutant(
+        "sharp edges: walls that end at a side",
+        "sdfcli/export/outer_edges.py",
+        "for k in (0, 1))",
+        "for k in ())",
+        (f"{SCHEMAS}::test_points_on_the_edges_of_a_cube",),
+    ),
+    Mutant(
+        "dual grid: the two faces at a diagonal apart",
+        "sdfcli/export/dual_grid.py",
+        "(np.diff(share, prepend=0.0) > ROUNDING * cells)",
+        "(np.diff(share, prepend=0.0) > -1)",
+        (f"{GRID}::test_several_crossings_of_an_edge",),
+    ),
+    Mutant(
+        "shards: without the samples that are there",
+        "sdfcli/batch/shards.py",
+        "if key in kept else None",
+        "if False else None",
+        ("tests/batch/test_shards.py::test_going_on",),
     ),
     Mutant(
         "samples: normals inwards",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from sdfcli.backend.select import device_names
 from sdfcli.batch import pool
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Outcome, Settings, failure
+from sdfcli.batch.shards import Shard, packed
 from sdfcli.errors import SdfError, UsageError
 from sdfcli.runtime import mps, remote
 from sdfcli.runtime.files import identities, refuse_existing, refuse_input
@@ -36,6 +37,7 @@ class BuildRequest:
     fail_fast  start no mesh after the first failure.
     scheduler  Dask's address, or `local`; None: processes on this machine.
     raises     raise the error of a mesh built in this process; otherwise it becomes the outcome.
+    shards     shards of samples, which have all the jobs; none for an output per mesh.
     """
 
     jobs: list[Job]
@@ -45,6 +47,7 @@ class BuildRequest:
     fail_fast: bool = False
     scheduler: str | None = None
     raises: bool = False
+    shards: list[Shard] = field(default_factory=list)
 
     @property
     def here(self) -> bool:
@@ -73,7 +76,7 @@ def run(request: BuildRequest, progress: Progress) -> Iterator[Outcome]:
             if request.raises or not request.here:
                 raise
             return iter([failure(*request.jobs[0], error)])
-    return outcomes
+    return packed(outcomes, request.shards) if request.shards else outcomes
 
 
 def _here(request: BuildRequest, progress: Progress) -> Iterator[Outcome]:
@@ -130,6 +133,8 @@ def _make_room(request: BuildRequest) -> None:
     """Creates the output folders. Raises UsageError if a file may not be written."""
     taken = identities(request.inputs)
     force, skip_existing = request.settings.force, request.settings.skip_existing
+    for shard in request.shards:
+        shard.check(force, skip_existing)
     for job in request.jobs:
         if remote.is_remote(job.output):
             if skip_existing:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import time
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,12 @@ import numpy as np
 from sdfcli.backend import select_backend
 from sdfcli.backend.select import first_device
 from sdfcli.batch.messages import Outcome, Settings
+from sdfcli.batch.shards import member, place_in_shard
 from sdfcli.errors import InputError, UsageError
-from sdfcli.export.samples import draw
+from sdfcli.export.samples import Shape, draw
 from sdfcli.mesh.load import load_mesh
 from sdfcli.params import SampleParams
-from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.memory import memory_errors
-from sdfcli.scene import Scene
 
 FAULTS = OSError, ValueError, TypeError, KeyError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error
 """Exceptions from reading a file that is damaged, or not one of samples."""
@@ -42,20 +41,22 @@ def sample_into(
     backend = select_backend(first_device(settings.device), settings.threads)
     given = load_mesh(mesh, backend)
     known = {"input": mesh, "output": str(target), "exit_code": 0, "triangles": len(given.faces), "notes": given.notes}
-    wanted = {"mesh_sha256": given.sha256, "parameters": json.loads(json.dumps(asdict(params)))}
-    if settings.skip_existing and os.path.exists(target):
+    wanted = {"mesh_sha256": given.sha256, "parameters": json.loads(json.dumps(params.stored))}
+    there = _there(target) if settings.skip_existing else None
+    if there is not None:
         progress("comparing with the samples that are there")
-        found = _facts(target, wanted)
+        found = _facts(there, wanted)
         if not isinstance(found, str):
-            return {**known, "status": "skipped", **found, "bytes": target.stat().st_size}
+            return {**known, "status": "skipped", **found, "bytes": len(there)}
         if not settings.force:
+            named = ", ".join(map(str, place_in_shard(target) or [target]))
             raise UsageError(
-                f"{target}: exists, and {found}; add --force to replace it, while samples that are the same are skipped"
+                f"{named}: exists, and {found}; add --force to replace it, while samples that are the same are skipped"
             )
     loaded = time.perf_counter()
     progress("sampling")
     try:
-        samples = draw(MeshDistance._of(Scene.of(given, params.sign, backend), given), params)
+        samples = draw(Shape.made(given, params, backend, settings.max_memory), params)
     except InputError as error:
         raise InputError(f"{mesh}: {error}") from error
     sampled = time.perf_counter()
@@ -63,23 +64,32 @@ def sample_into(
     try:
         samples.save(target, settings.force)
     except UsageError:
-        if not settings.skip_existing or isinstance(_facts(target, wanted), str):  # else another process has written it
+        written = _there(target) if settings.skip_existing else None  # by another process
+        if written is None or isinstance(_facts(written, wanted), str):
             raise
-        return {**known, "status": "skipped", **samples.facts, "bytes": target.stat().st_size}
+        return {**known, "status": "skipped", **samples.facts, "bytes": len(written)}
     ends = {"load": loaded - start, "sample": sampled - loaded, "write": time.perf_counter() - sampled}
     seconds = {name: round(value, 4) for name, value in [*ends.items(), ("total", time.perf_counter() - start)]}
     size = target.stat().st_size
     return {**known, "status": "ok", **samples.facts, "bytes": size, "device": backend.name, "seconds": seconds}
 
 
-def _facts(path: Path, wanted: dict[str, Any]) -> dict[str, Any] | str:
+def _there(target: Path) -> bytes | None:
+    """The content of a file of samples, or of its place in a shard; None if neither is there."""
+    if os.path.exists(target):
+        return target.read_bytes()
+    place = place_in_shard(target)
+    return None if place is None else member(*place)
+
+
+def _facts(content: bytes, wanted: dict[str, Any]) -> dict[str, Any] | str:
     """The facts in an intact samples file with the wanted mesh and parameters; for any other file, the difference in
     words."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
             if archive.testzip() is not None:
                 return "is damaged"
-        with np.load(path, allow_pickle=False) as arrays:
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             info = json.loads(str(arrays["info"]))
         facts = dict(info["facts"])
         if info["mesh_sha256"] != wanted["mesh_sha256"]:

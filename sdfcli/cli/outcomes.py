@@ -79,7 +79,7 @@ class FailedBuild(Line, title="build, failed", shared="input error"):
 class Sampled(
     Line,
     title="samples",
-    shared="input output bytes seconds? device? triangles notes verdict sign sign_reason sign_confidence error?",
+    shared="input output bytes seconds? device? triangles notes verdict sign sign_reason sign_confidence solid? error?",
 ):
     """A line per file that was written or exists."""
 
@@ -90,8 +90,18 @@ class Sampled(
     pos: Annotated[Count, "samples outside"]
     neg: Annotated[Count, "samples inside"]
     surface: Annotated[Count, "samples on the surface"]
-    scale: Annotated[float, "1 / the enclosing sphere's radius: normalized points are (point + `offset`) x `scale`"]
+    scale: Annotated[
+        float,
+        "1 / the enclosing sphere's radius, or another `--schema`'s scale: normalized points are (point + `offset`) x "
+        "`scale`",
+    ]
     offset: Annotated[Vector, "minus the centre of the mesh's bounding box"]
+    schema: Annotated[str | None, "`--schema`, unless `deepsdf`"] = None
+    label: Annotated[str | None, "its sign of distances: `positive inside` or `negative inside`"] = None
+    sharp: Annotated[Count | None, "samples on sharp edges"] = None
+    sharp_edges: Annotated[Count | None, "number of sharp edges that are seen from outside"] = None
+    grid_edges: Annotated[Count | None, "with `--grid`: number of grid edges that cross the surface"] = None
+    grid_cells: Annotated[Count | None, "and of the cells around them"] = None
 
 
 class FailedSamples(Line, title="samples, failed", shared="input error"):
@@ -233,6 +243,10 @@ def _line(outcome: Outcome) -> str:
 def _sides(outcome: Outcome) -> str:
     """Sample counts as text."""
     on = f", {outcome['surface']:,} on the surface" if outcome["surface"] else ""
+    if "sharp" in outcome:
+        on += f", {outcome['sharp']:,} on {outcome['sharp_edges']:,} sharp edges"
+    if "grid_edges" in outcome:
+        on += f", {outcome['grid_edges']:,} crossings in {outcome['grid_cells']:,} grid cells"
     return f"{outcome['pos']:,} samples outside, {outcome['neg']:,} inside{on}"
 
 

@@ -87,7 +87,7 @@ BUILT_IN = _by_name(
         Entry(
             "samples",
             "sdfcli.cli.samples:samples",
-            "Draw training samples for DeepSDF and similar networks: points with exact distances, from meshes.",
+            "Draw training samples for DeepSDF and for generators of shapes: points with exact distances, from meshes.",
         ),
         Entry(
             "check",

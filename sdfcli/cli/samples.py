@@ -8,6 +8,7 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.batch_options import (
+    MANY,
     FailFast,
     Jobs,
     Meshes,
@@ -20,9 +21,9 @@ from sdfcli.cli.batch_options import (
     jobs_of,
     run_all,
 )
-from sdfcli.cli.build_options import BARS, MaxMemory, check_require, memory_limit
+from sdfcli.cli.build_options import BARS, Gap, MaxMemory, Sign, check_require, memory_limit
 from sdfcli.cli.outcomes import Style
-from sdfcli.params import SampleParams
+from sdfcli.params import SAMPLES, SampleParams
 
 ENDINGS = (".npz",)
 SIGMA = ",".join(map(str, SampleParams.sigma))
@@ -37,7 +38,20 @@ Output = Annotated[
         "name, as in 'out/{name}.npz'.",
     ),
 ]
-Count = Annotated[int, typer.Option("--count", "-n", metavar="N", help="Number of samples per mesh.")]
+Schema = Annotated[
+    str,
+    typer.Option("--schema", **options.words(*SAMPLES), help="Arrays of the file: those that this program reads."),
+]
+Count = Annotated[
+    int | None,
+    typer.Option(
+        "--count",
+        "-n",
+        metavar="N",
+        help=f"Number of samples per mesh; by default the schema's, {SAMPLES['deepsdf']:,} for deepsdf.",
+        show_default=False,
+    ),
+]
 Uniform = Annotated[
     float, typer.Option(metavar="SHARE", help="Share of samples uniform in the enclosing sphere's bounding cube.")
 ]
@@ -54,6 +68,33 @@ Sigma = Annotated[
 ]
 Normals = Annotated[bool, typer.Option("--normals", help="Add unit normals, the gradients of the distance.")]
 Normalized = Annotated[bool, typer.Option("--normalized", help="Scale the shape to the unit sphere, as DeepSDF does.")]
+Angle = Annotated[
+    float | None,
+    typer.Option(
+        metavar="DEGREES",
+        help="Minimum angle between the normals at a sharp edge; by default the schema's, 20 for hunyuan, 15 for dora.",
+        show_default=False,
+    ),
+]
+Grid = Annotated[
+    int | None,
+    typer.Option(
+        metavar="CELLS",
+        help="Add a sparse grid of so many cells per axis: its edges' crossings with the surface, with normals.",
+        show_default=False,
+    ),
+]
+ShardSize = Annotated[
+    int | None,
+    typer.Option(
+        "--shard-size",
+        min=1,
+        metavar="N",
+        help="Write tar files of N meshes each, as WebDataset reads them, into the output folder.",
+        show_default=False,
+        rich_help_panel=MANY,
+    ),
+]
 Require = Annotated[
     str | None,
     typer.Option(
@@ -69,19 +110,24 @@ Seed = Annotated[int, typer.Option(help="Random seed; the same seed gives the sa
 def samples(
     meshes: Meshes,
     output: Output = None,
-    count: Count = SampleParams.count,
+    schema: Schema = SampleParams.schema,
+    count: Count = None,
     uniform: Uniform = SampleParams.uniform,
     surface: Surface = SampleParams.surface,
     sigma: Sigma = SIGMA,
     normals: Normals = False,
     normalized: Normalized = False,
+    angle: Angle = None,
+    grid: Grid = None,
     seed: Seed = SampleParams.seed,
-    sign: options.Sign = SampleParams.sign,
+    sign: Sign = SampleParams.sign,
+    gap: Gap = None,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     recursive: Recursive = False,
     jobs: Jobs = None,
+    shard_size: ShardSize = None,
     skip_existing: SkipExisting = False,
     fail_fast: FailFast = False,
     timeout: Timeout = None,
@@ -92,23 +138,28 @@ def samples(
     threads: options.Threads = None,
     max_memory: MaxMemory = None,
 ) -> None:
-    """Draw training samples for DeepSDF and similar networks: points with exact distances, from meshes.
+    """Draw training samples for DeepSDF and for generators of shapes: points with exact distances, from meshes.
 
     Example: sdfcli samples shapes/ -o train/ --normalized --skip-existing
     """
     from sdfcli.batch.messages import Settings
     from sdfcli.batch.run import BuildRequest
+    from sdfcli.batch.shards import shards_of
 
     most = memory_limit(max_memory)
     params = SampleParams.of(
+        schema=schema,
         count=count,
         uniform=uniform,
         surface=surface,
         sigma=sigma,
         normals=normals,
         normalized=normalized,
+        angle=angle,
+        grid=grid,
         seed=seed,
         sign=sign,
+        gap=gap,
     )
     check_jobs(jobs, scheduler)
     check_require(require)
@@ -116,7 +167,10 @@ def samples(
         device, threads, most, samples=params, force=force, skip_existing=skip_existing, require=require
     )
     found, raises = jobs_of(meshes, output, recursive, ENDINGS), not json and report is None
-    request = BuildRequest(found, settings, jobs, timeout, fail_fast, scheduler, raises)
+    shards = shards_of(found, output, shard_size) if shard_size else []
+    if shards:
+        found = [job for shard in shards for job in shard.jobs]
+    request = BuildRequest(found, settings, jobs, timeout, fail_fast, scheduler, raises, shards)
     code = run_all(request, Style(json, quiet, verbose=False), report)
     if code:
         raise typer.Exit(code)

@@ -39,6 +39,8 @@ TRUE, FALSE = ("1", "true", "t", "yes", "y", "on"), ("0", "false", "f", "no", "n
 """Values of a flag's variable, in any case, as Click reads them."""
 WIDTH = 60
 """Characters of a wrong value that an error shows."""
+NEEDED = {"gap": {"sign": "flood"}, "angle": {"schema": "dora"}}
+"""Options of builds and samples that are valid with another one, with a value of it."""
 
 
 def long_name(option: Any) -> str:
@@ -244,7 +246,7 @@ def value_fault(command: Any, option: Any, value: Any) -> str | None:
 
 
 def _keyword(made: Callable[..., object], name: str, value: Any) -> None:
-    made(**{name: value})
+    made(**{**NEEDED.get(name, {}), name: value})
 
 
 def variable_faults(name: str, command: Any, given: dict[str, str]) -> Iterator[str]:

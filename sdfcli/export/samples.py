@@ -1,28 +1,35 @@
-"""Training samples: random points with a mesh's exact distances, for networks as DeepSDF (Park et al. 2019)."""
+"""Training samples: random points with a mesh's exact distances, for networks as DeepSDF (Park et al. 2019), and in the
+schemas of generators."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import select_backend
+from sdfcli.backend import Backend, select_backend
 from sdfcli.errors import InputError, UsageError
+from sdfcli.export.dual_grid import DualGrid, dual_grid
+from sdfcli.export.outer_edges import SEEN, OuterEdges, Outside
+from sdfcli.export.schemas import SCHEMAS, Schema
 from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.params import SampleKeywords, SampleParams
+from sdfcli.params import FLOOD, GAP, SampleKeywords, SampleParams
 from sdfcli.quality.accuracy import Places, face_directions, on_surface, surface_samples
 from sdfcli.quality.check import confidence_of, verdict
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.files import check_ending, written_whole
+from sdfcli.runtime.log import LOG
 from sdfcli.runtime.memory import memory_errors
 from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
+from sdfcli.solid.solidify import leak_text, solid_mesh
+from sdfcli.solid.surface import unsigned
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -50,12 +57,16 @@ class Samples:
         normals: (n, 3) float32, the distance's unit gradient, pointing outwards; None unless requested.
         surface: (k, 3) float32, points on the surface, at distance 0 up to rounding.
         surface_normals: (k, 3) float32, unit normals of their faces, 0 for faces without area; None unless requested.
+        sharp: (s, 3) float32, points on sharp edges; none for schemas without.
+        sharp_normals: (s, 3) float32, the mean of the adjacent faces' unit normals, of length 1.
         offset: (3,) float64, minus the centre of the mesh's bounding box.
-        scale: 1 / the enclosing sphere's radius.
+        scale: normalized units per mesh unit: 1 / the enclosing sphere's radius for `deepsdf`.
         params: the parameters.
         mesh_sha256: the mesh's checksum, as in a field's info.
         facts: verdict, sign method with reason and confidence, counts, `scale` and `offset`, as `sdfcli samples --json`
             prints them.
+        grid: crossings of a sparse grid's edges with the surface; None unless requested.
+        parts: sizes of the groups in `points`: near the surface, near sharp edges, uniform.
     """
 
     points: Singles
@@ -63,11 +74,15 @@ class Samples:
     normals: Singles | None
     surface: Singles
     surface_normals: Singles | None
+    sharp: Singles
+    sharp_normals: Singles
     offset: Floats
     scale: float
     params: SampleParams
     mesh_sha256: str
     facts: dict[str, object]
+    grid: DualGrid | None
+    parts: tuple[int, int, int]
 
     @property
     def inside(self) -> npt.NDArray[np.bool_]:
@@ -79,13 +94,27 @@ class Samples:
             f"<Samples: {len(self.points):,}, {int(self.inside.sum()):,} inside, {len(self.surface):,} on the surface>"
         )
 
+    @property
+    def around(self) -> list[tuple[Singles, Singles]]:
+        """Points (m, 3) near the surface, near sharp edges, and uniform, each with labels (m,): distances with the
+        schema's sign."""
+        ends, label = np.cumsum(self.parts)[:-1], self.distance * np.float32(-SCHEMAS[self.params.schema].inside)
+        return list(zip(np.split(self.points, ends), np.split(label, ends), strict=True))
+
+    @property
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """The file's arrays, by name, for the schema's loader, and `grid`'s as `grid_edge` and so on; without `offset`,
+        `scale` and `info`."""
+        grid = {} if self.grid is None else {f"grid_{name}": array for name, array in self.grid._asdict().items()}
+        return SCHEMAS[self.params.schema].arrays(self) | grid
+
     def save(self, path: str | Path, force: bool = False, **info: Any) -> Path:
-        """Writes an .npz file in DeepSDF's format, whole or not at all; returns its path. The same samples give the
+        """Writes an .npz file in the schema's format, whole or not at all; returns its path. The same samples give the
         same bytes, those of `sdfcli samples`.
 
-        The file has `pos` and `neg`, (n, 4) float32, rows of x, y, z and signed distance, outside and inside; `offset`
-        and `scale`; `info`, JSON with `parameters`, `mesh_sha256` and `facts`; and, if requested, `pos_normals`,
-        `neg_normals`, `surface` and `surface_normals`.
+        The file has `arrays`; `offset` and `scale`; and `info`, JSON with `parameters`, `mesh_sha256` and `facts`.
+        DeepSDF's arrays are `pos` and `neg`, (n, 4) float32, rows of x, y, z and signed distance, outside and inside;
+        and, if requested, `pos_normals`, `neg_normals`, `surface` and `surface_normals`.
 
         Args:
             path: the file.
@@ -96,17 +125,10 @@ class Samples:
             UsageError: the file exists, cannot be written, or does not end in .npz.
         """
         check_ending(Path(path), ".npz")
-        target, inside = Path(path), self.inside
-        rows = np.column_stack((self.points, self.distance))
-        arrays: dict[str, Any] = {"pos": rows[~inside], "neg": rows[inside]}
-        if self.normals is not None:
-            arrays |= {"pos_normals": self.normals[~inside], "neg_normals": self.normals[inside]}
-        if self.params.surface:
-            arrays["surface"] = self.surface
-            if self.surface_normals is not None:
-                arrays["surface_normals"] = self.surface_normals
-        known = {"parameters": asdict(self.params), "mesh_sha256": self.mesh_sha256, "facts": self.facts}
-        arrays |= {"offset": self.offset, "scale": np.float64(self.scale), "info": np.array(json.dumps(known | info))}
+        target = Path(path)
+        known = {"parameters": self.params.stored, "mesh_sha256": self.mesh_sha256, "facts": self.facts}
+        arrays: dict[str, Any] = {**self.arrays, "offset": self.offset, "scale": np.float64(self.scale)}
+        arrays["info"] = np.array(json.dumps(known | info))
         with written_whole(target, force) as temporary, open(temporary, "wb") as file:
             np.savez(file, **arrays)
         return target
@@ -132,8 +154,8 @@ def samples(
             whose device and sign are then used.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. Samples do not depend on it.
         threads: CPU thread count; default: all CPUs available to the process.
-        parameters: `count`, `uniform`, `surface`, `sigma`, `normals`, `normalized`, `seed` and `sign`: see
-            `sdfcli.params.SampleParams`. No `sign` with a `MeshDistance`.
+        parameters: `schema`, `count`, `uniform`, `surface`, `sigma`, `normals`, `normalized`, `angle`, `seed`, `sign`
+            and `gap`: see `sdfcli.params.SampleParams`. No `sign` or `gap` with a `MeshDistance`.
 
     Raises:
         InputError: the mesh cannot be read or used, or encloses nothing, so that its distances have no sign.
@@ -143,33 +165,88 @@ def samples(
     """
     params = SampleParams.of(**parameters)
     if isinstance(source, MeshDistance):
-        if "sign" in parameters:
-            raise UsageError("sign: a MeshDistance has its own; give it there")
-        params = replace(params, sign=source.sign.method)
-    else:
-        backend = select_backend(device, threads)
-        mesh = load_mesh(source, backend)
-        source = MeshDistance._of(Scene.of(mesh, params.sign, backend), mesh)
-    return draw(source, params)
+        for name in ("sign", "gap"):
+            if name in parameters:
+                raise UsageError(f"{name}: a MeshDistance has its own; give it there")
+        return draw(Shape.of(source), replace(params, sign=source.sign.method))
+    backend = select_backend(device, threads)
+    return draw(Shape.made(load_mesh(source, backend), params, backend), params)
 
 
-def draw(index: MeshDistance, params: SampleParams) -> Samples:
-    """`samples` of a mesh with an index. Raises InputError for distances without signs, unless `sign` is `none`."""
+@dataclass(frozen=True)
+class Shape:
+    """A shape to draw samples of.
+
+    index    exact signed distances: of the mesh, or of its solid.
+    outside  where the mesh's edges are seen.
+    given    the mesh as read.
+    facts    facts about the solid, if it is one.
+    """
+
+    index: MeshDistance
+    outside: Outside
+    given: Mesh
+    facts: dict[str, Any]
+
+    @classmethod
+    def of(cls, index: MeshDistance) -> Shape:
+        """The shape of a mesh with an index."""
+        return cls(index, Outside.of_mesh(index), index._given, {})
+
+    @classmethod
+    def made(cls, mesh: Mesh, params: SampleParams, backend: Backend, most_memory: int | None = None) -> Shape:
+        """The shape of a mesh, or with `flood` that of its solid."""
+        if params.sign != FLOOD:
+            return cls.of(MeshDistance._of(Scene.of(mesh, params.sign, backend), mesh))
+        solid, facts = solid_mesh(mesh, params.gap, backend, most_memory)
+        index = MeshDistance._of(Scene.of(solid, "auto", backend), solid)
+        fine = min(facts["gap"], mesh.unit * GAP)
+        if facts["leak"]:
+            LOG.warning(leak_text(facts["leak"] / mesh.unit))
+        outside = Outside(index, unsigned(mesh, backend), SEEN * fine, facts["thickness"] / 2)
+        return cls(index, outside, mesh, {"solid": facts})
+
+
+def draw(shape: Shape, params: SampleParams) -> Samples:
+    """`samples` of a shape. Raises InputError for distances without signs, unless `sign` is `none`."""
+    index, schema = shape.index, SCHEMAS[params.schema]
     choice = index.sign
     if choice.method == "none" and not choice.requested:
         raise InputError(f"no signs, so no samples inside: {choice.reason}; use --sign none for unsigned distances")
-    mesh, rng = index.mesh, np.random.default_rng(params.seed)
+    mesh, rng, counts = index.mesh, np.random.default_rng(params.seed), schema.counts_for(params)
     low, high = mesh.bounds
     offset = -(low + high) / 2
-    radius = BUFFER * float(np.linalg.norm(mesh.vertices + offset, axis=1).max())
+    if schema.half is None:
+        radius = BUFFER * float(np.linalg.norm(mesh.vertices + offset, axis=1).max())
+    else:
+        radius = float((high - low).max()) / 2 / schema.half
     scale = 1 / radius
-    around = [_labelled(index, params, points, offset, radius) for points in _around(mesh, params, offset, radius, rng)]
-    on = list(_on_surface(mesh, params.counts[2], rng))
+    place = _Place(schema, params.normalized or schema.half is not None, offset, radius)
+    edges = OuterEdges.of(shape.given, params.angle or schema.angle, shape.outside) if schema.sharp_sigma else None
+    if edges is not None and not edges.count:
+        counts = counts._replace(near_sharp=0, sharp=0)
+
+    def sharp(count: int) -> tuple[Floats, Floats]:
+        assert edges is not None
+        return edges.drawn(count, shape.outside, rng)
+
+    sigma = schema.sigma or params.sigma
+    around = []
+    for at in _displaced(counts.near, sigma, lambda n: on_surface(mesh, n, rng), radius, rng):
+        around.append(_labelled(index, params.normals, at, place))
+    for at in _displaced(counts.near_sharp, schema.sharp_sigma, lambda n: sharp(n)[0], radius, rng):
+        around.append(_labelled(index, params.normals, at, place))
+    for n in _batches(counts.uniform):
+        at = radius * schema.cube * rng.uniform(-1, 1, (n, 3)) - offset
+        around.append(_labelled(index, params.normals, at, place))
+    on = [surface_samples(mesh, Places.drawn(n, rng)) for n in _batches(counts.surface)]
+    at_edges = [sharp(n) for n in _batches(counts.sharp)]
     empty = np.empty((0, 3), np.float32)
     points, distance, normals = zip(*around, strict=True) if around else ((empty,), (empty[:, 0],), (empty,))
     surface, surface_normals = zip(*on, strict=True) if on else ((empty,), (empty,))
+    sharp_points, sharp_normals = zip(*at_edges, strict=True) if at_edges else ((empty,), (empty,))
     values = np.concatenate(distance)
-    placed = np.concatenate([_stored(each, params, offset, radius) for each in surface])
+    placed, sharp_placed = (np.concatenate([place.stored(each) for each in found]) for found in (surface, sharp_points))
     inside = int((values < 0).sum())
     if "confidence" not in index._known:
         index._known["confidence"] = confidence_of(index._scene)
@@ -184,38 +261,70 @@ def draw(index: MeshDistance, params: SampleParams) -> Samples:
         "surface": len(placed),
         "scale": scale,
         "offset": offset.tolist(),
+        **shape.facts,
     }
+    if params.schema != "deepsdf":
+        facts |= {"schema": params.schema}
+    if params.schema != "deepsdf" and len(values):
+        facts |= {"label": f"{'positive' if schema.inside > 0 else 'negative'} inside"}
+    if edges is not None:
+        facts |= {"sharp": len(sharp_placed), "sharp_edges": edges.count}
+    grid = None if params.grid is None else dual_grid(index, params.grid, place.placed)
+    if grid is not None:
+        facts |= {"grid_edges": len(grid.edge), "grid_cells": len(grid.cell)}
+    has_normals = params.normals or schema.half is not None
     return Samples(
         points=np.concatenate(points),
         distance=values,
         normals=np.concatenate(normals) if params.normals else None,
         surface=placed,
-        surface_normals=np.concatenate(surface_normals).astype(np.float32) if params.normals else None,
+        surface_normals=np.concatenate(surface_normals).astype(np.float32) if has_normals else None,
+        sharp=sharp_placed,
+        sharp_normals=np.concatenate(sharp_normals).astype(np.float32),
         offset=offset,
         scale=scale,
         params=params,
-        mesh_sha256=index._given.sha256,
+        mesh_sha256=shape.given.sha256,
         facts=facts,
+        grid=grid,
+        parts=(counts.near, counts.near_sharp, counts.uniform),
     )
 
 
-def _around(
-    mesh: Mesh, params: SampleParams, offset: Floats, radius: float, rng: np.random.Generator
+class _Place(NamedTuple):
+    """The normalisation."""
+
+    schema: Schema
+    normalized: bool
+    offset: Floats
+    radius: float
+
+    def stored(self, points: Floats) -> Singles:
+        """Points in mesh units as stored."""
+        return self.schema.rounded(self.placed(points))
+
+    def placed(self, points: Floats) -> Floats:
+        """Points in mesh units, normalized."""
+        return (points + self.offset) / self.radius if self.normalized else points
+
+    def back(self, stored: Singles) -> Floats:
+        """Stored points in mesh units."""
+        at = stored.astype(np.float64)
+        return np.asarray(at * self.radius - self.offset if self.normalized else at)
+
+
+def _displaced(
+    count: int,
+    sigma: tuple[float, ...],
+    drawn: Callable[[int], Floats],
+    radius: float,
+    rng: np.random.Generator,
 ) -> Iterator[Floats]:
-    """Points (m, 3) near the surface, sigma by sigma, then uniform ones; in batches."""
-    near, uniform, _ = params.counts
-    kinds = len(params.sigma)
-    for k, sigma in enumerate(params.sigma):
-        for n in _batches(near * (k + 1) // kinds - near * k // kinds):
-            yield on_surface(mesh, n, rng) + radius * sigma * rng.normal(size=(n, 3))
-    for n in _batches(uniform):
-        yield radius * rng.uniform(-1, 1, (n, 3)) - offset
-
-
-def _on_surface(mesh: Mesh, count: int, rng: np.random.Generator) -> Iterator[tuple[Floats, Floats]]:
-    """Points (m, 3) on the surface and unit normals (m, 3), in batches."""
-    for n in _batches(count):
-        yield surface_samples(mesh, Places.drawn(n, rng))
+    """Drawn points (m, 3) with Gaussian noise, sigma by sigma, in batches; `count` in all."""
+    kinds = len(sigma)
+    for k, each in enumerate(sigma):
+        for n in _batches(count * (k + 1) // kinds - count * k // kinds):
+            yield drawn(n) + radius * each * rng.normal(size=(n, 3))
 
 
 def _batches(count: int) -> Iterator[int]:
@@ -224,22 +333,15 @@ def _batches(count: int) -> Iterator[int]:
         yield min(BATCH, count - first)
 
 
-def _stored(points: Floats, params: SampleParams, offset: Floats, radius: float) -> Singles:
-    """Points in mesh units as stored."""
-    return np.asarray((points + offset) / radius if params.normalized else points, np.float32)
-
-
 def _labelled(
-    index: MeshDistance, params: SampleParams, points: Floats, offset: Floats, radius: float
+    index: MeshDistance, with_normals: bool, points: Floats, place: _Place
 ) -> tuple[Singles, Singles, Singles]:
     """Stored points, and distances and normals at these, which rounding has moved; no normals unless requested."""
-    stored = _stored(points, params, offset, radius)
-    at = stored.astype(np.float64)
-    if params.normalized:
-        at = at * radius - offset
+    stored = place.stored(points)
+    at = place.back(stored)
     distance = index.signed_distance(at)
-    normals = _normals(index, at, distance) if params.normals else np.empty((0, 3), np.float32)
-    return stored, np.asarray(distance / radius if params.normalized else distance, np.float32), normals
+    normals = _normals(index, at, distance) if with_normals else np.empty((0, 3), np.float32)
+    return stored, np.asarray(distance / place.radius if place.normalized else distance, np.float32), normals
 
 
 def _normals(index: MeshDistance, at: Floats, distance: Floats) -> Singles:

@@ -112,6 +112,7 @@ def test_settings_that_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
         ("SDFCLI_SAMPLES_COUNT", "-4", "use a whole number from 1 to 2,147,483,648"),
         ("SDFCLI_SAMPLES_SIGMA", "0", "use numbers above 0, up to 1,000,000, comma-separated, as in 0.05,0.0158"),
         ("SDFCLI_SAMPLES_UNIFORM", "3", "use a share of the samples, from 0 to 1"),
+        ("SDFCLI_SAMPLES_ANGLE", "200", "use degrees, from 1 to less than 180"),
         ("SDFCLI_VERIFY_TOLERANCE", "2", "use a fraction of the diagonal between 0 and 1"),
         ("SDFCLI_BUILD_FORCE", "maybe", "use 1 or 0, true or false"),
         ("SDFCLI_BUILD_KEEP_GOING", "maybe", "use 1 or 0, true or false"),
@@ -124,6 +125,12 @@ def test_settings_that_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wrong_values_of_variables(monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str) -> None:
     monkeypatch.setenv(name, value)
     assert problems() == [f"{name}: {value}: {says}"]
+
+
+@pytest.mark.parametrize(("name", "value"), [("BUILD_GAP", "0.01"), ("SAMPLES_GAP", "auto"), ("SAMPLES_ANGLE", "30")])
+def test_values_for_use_with_another_option(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(f"SDFCLI_{name}", value)
+    assert problems() == []
 
 
 def test_variables_that_are_known() -> None:

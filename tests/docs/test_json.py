@@ -51,7 +51,7 @@ EXAMPLES = {
     "export to .vtkhdf, sequence": "export anim.h5 new.vtkhdf",
     "export to .h5": "export field.h5 -o newest.h5",
     "export to .h5, sequence": "export anim.h5 -o newest_anim.h5",
-    "samples": "samples TORUS -o new.npz --count 100",
+    "samples": "samples TORUS -o new.npz --count 100 --schema hunyuan --grid 16 --sign flood --gap 0.02",
     "samples, failed": "samples nothing.ply -o new.npz",
     "check": "check TORUS",
     "check, unusable": "check nothing.ply",
