@@ -22,11 +22,12 @@ NARROW, APART = 1.5, 4.0
 def panels(low: npt.ArrayLike, high: npt.ArrayLike, gap: float, missing: tuple[int, ...] = ()) -> Shape:
     """A box of six panels that end half a gap before its edges, in the order of `shapes.cube`, some of them missing."""
     vertices, faces = box(low, high)
-    sides = [vertices[np.unique(faces[2 * k : 2 * k + 2])] for k in range(6) if k not in missing]
-    for side in sides:
-        middle = side.mean(axis=0)
-        side -= np.sign(side - middle) * np.minimum(gap / 2, np.abs(side - middle))
-    return joined(*((side, np.array([[0, 1, 3], [0, 3, 2]])) for side in sides))
+    made = []
+    for k in sorted({*range(6)} - {*missing}):
+        side = vertices[np.unique(faces[2 * k : 2 * k + 2])]
+        away = side - side.mean(axis=0)
+        made.append((side - np.sign(away) * np.minimum(gap / 2, np.abs(away)), np.array([[0, 1, 3], [0, 3, 2]])))
+    return joined(*made)
 
 
 def walls(low: npt.ArrayLike, high: npt.ArrayLike, depth: float) -> Shape:
@@ -154,11 +155,11 @@ def bicycle(rng: Rng, radius: float) -> Shape:
         tyre, faces = moved(shapes.torus(24, 6), 0.3, hub, np.eye(3)[[0, 2, 1]])
         parts.append((tyre, faces))
         for angle in np.arange(6) * np.pi / 3 + rng.uniform(0, 1):
-            rim = hub + 0.3 * np.array([np.cos(angle), 0, np.sin(angle)])
-            parts.append((np.stack((hub - [0, 0.02, 0], hub + [0, 0.02, 0], rim)), np.array([[0, 1, 2]])))
-    bar, saddle = head + [0, 0, 0.1], seat + [0, 0, 0.05]
-    parts += [rod(head, bar, 0.03), rod(bar - [0, 0.3, 0], bar + [0, 0.3, 0], 0.025)]
-    return joined(*parts, walls(saddle - [0.15, 0.08, 0.06], saddle + [0.15, 0.08, 0.03], 0.02))
+            spoke = np.array([[0, -0.02, 0], [0, 0.02, 0], [0.3 * np.cos(angle), 0, 0.3 * np.sin(angle)]])
+            parts.append((hub + spoke, np.array([[0, 1, 2]])))
+    bar, half = head + np.array([0, 0, 0.1]), np.array([0, 0.3, 0])
+    parts += [rod(head, bar, 0.03), rod(bar - half, bar + half, 0.025)]
+    return joined(*parts, moved(walls([-0.15, -0.08, -0.01], [0.15, 0.08, 0.08], 0.02), offset=seat))
 
 
 def tree(rng: Rng, radius: float) -> Shape:
