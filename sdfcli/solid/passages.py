@@ -1,0 +1,71 @@
+"""Narrow passages: corners beside one are free if the ball fits into its middle, so that cells need not be finer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sdfcli.backend import Backend
+from sdfcli.field.field import Field, lattice_position
+from sdfcli.mesh.arrays import Bools, Floats
+from sdfcli.query.mesh_distance import MeshDistance
+from sdfcli.solid.surface import TINY
+
+REACH = 1.1
+"""Maximum distance between a corner and a passage's middle, in edges of the finest cells: beyond half a cell's
+diagonal, so that the corners near the middle of a slot or a hole are connected along edges."""
+SLOPE = 0.95
+"""Minimum slope of the distances across a cell that contains no middle between two surfaces."""
+STEPS = 3
+"""Moves of a corner, each midway between two surfaces."""
+FREE = 1.05
+"""Distance of corners that become free, in radii."""
+
+
+def opened(field: Field, distances: MeshDistance, level: int, radius: float, backend: Backend) -> Field:
+    """The unsigned distances of `field`, where corners beside passages that a ball of `radius` takes are free.
+
+    Corners that are not, within REACH of a point between two surfaces at which the ball fits, have the distance FREE
+    instead. level: the octree's finest.
+    """
+    arrays, length = field._arrays_on(backend), field.domain.length
+    reach = REACH * length / 2**level
+    beside = backend.xp.zeros(field.corners, np.uint32)
+    given = {name: arrays[name] for name in ("leaf_corner", "leaf_level", "value")}
+    limits = {"low": radius - reach, "high": radius, "slope": SLOPE, "length": length}
+    backend.run("sdf_flood_passages", field.leaves, beside=beside, **limits, **given)
+    (corner,) = np.nonzero(backend.to_host(beside))
+    points = field.domain.origin + length * lattice_position(field.corner_key[corner])
+    value = field.distance.copy()
+    value[corner[takes(points, distances, radius, reach)]] = FREE * radius
+    made = replace(field, distance=value, step=None, parts=1)
+    made._keep_on(backend, {**arrays, "value": backend.from_host(value)})
+    return made
+
+
+def takes(points: Floats, distances: MeshDistance, radius: float, reach: float) -> Bools:
+    """Whether a ball fits at most `reach` away from points (n, 3), midway between surfaces: (n,).
+
+    A point moves midway between its nearest surface and the opposite one, then again if a third one is nearer there, as
+    in a hole.
+    """
+    fits, here = np.zeros(len(points), bool), points.copy()
+    left = np.arange(len(points))
+    for _ in range(STEPS):
+        one = distances.closest(here[left])[0]
+        two = distances.closest(here[left] + reach * _unit(here[left] - one))[0]
+        across = _unit(two - one)
+        here[left] += np.einsum("ij,ij->i", across, (one + two) / 2 - here[left])[:, None] * across
+        left = left[np.linalg.norm(here[left] - points[left], axis=1) <= reach]
+        wide = distances.distance(here[left]) > radius
+        fits[left[wide]] = True
+        left = left[~wide]
+    return fits
+
+
+def _unit(way: Floats) -> Floats:
+    """Vectors (n, 3) of length 1; 0 stays."""
+    x, y, z = way.T
+    result: Floats = way / np.maximum(np.sqrt(x * x + y * y + z * z), TINY)[:, None]
+    return result
