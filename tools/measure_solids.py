@@ -3,7 +3,7 @@
     python tools/measure_solids.py TABLE.csv FOLDER|MESH... [--keep FOLDER]
 
 Each mesh is solidified and built (`--sign flood`), one command at a time, with default parameters; the table has
-seconds and the larger peak memory of both. The solid is judged without sdfcli: `manifold` by manifold3d; `nested`
+seconds of both, those of all CPUs for the build, and the larger peak memory. The solid is judged without sdfcli: `manifold` by manifold3d; `nested`
 counts shells whose winding number in another shell is not 0. Distances are in diagonals, from random points of the mesh
 that the outside sees. Meshes that are refused have the message instead. --keep: folder for the solids.
 """
@@ -40,6 +40,7 @@ COLUMNS = (
     "99 %",
     "solidify, s",
     "build, s",
+    "CPU, s",
     "MiB",
 )
 
@@ -74,10 +75,10 @@ def found(given: list[Path]) -> list[Path]:
 def measured(mesh: Path, folder: Path) -> dict[str, Any]:
     """A row of the table."""
     solid, field = folder / f"{mesh.stem}_solid.ply", folder / "field.h5"
-    made, memory, taken, error = ran("solidify", mesh, "-o", solid)
+    made, memory, taken, _, error = ran("solidify", mesh, "-o", solid)
     if made is None:
         return {"mesh": mesh.name, "faces": error.replace(str(mesh), mesh.name)}
-    _, more, building, error = ran("build", mesh, "--sign", "flood", "-o", field)
+    _, more, building, busy, error = ran("build", mesh, "--sign", "flood", "-o", field)
     seen = made["seen_distance"] or {}
     with multiprocessing.get_context("spawn").Pool(1) as pool:  # a child's peak memory includes its parent's
         facts = pool.apply(judged, (mesh, solid))
@@ -89,12 +90,13 @@ def measured(mesh: Path, folder: Path) -> dict[str, Any]:
         **{name: f"{value / made['diagonal']:.5f}" for name, value in away.items() if seen},
         "solidify, s": f"{taken:.1f}",
         "build, s": error or f"{building:.1f}",
+        "CPU, s": f"{busy:.1f}",
         "MiB": f"{max(memory, more):,}",
     }
 
 
-def ran(command: str, mesh: Path, *rest: str | Path) -> tuple[dict[str, Any] | None, int, float, str]:
-    """A command's JSON, None if it fails; its peak memory in MiB; seconds; its error."""
+def ran(command: str, mesh: Path, *rest: str | Path) -> tuple[dict[str, Any] | None, int, float, float, str]:
+    """A command's JSON, None if it fails; its peak memory in MiB; seconds, and those of all CPUs; its error."""
     line = [sys.executable, "-m", "sdfcli", command, mesh, *rest, "--json", "--force", "--device", "cpu"]
     begin = time.perf_counter()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
@@ -104,7 +106,8 @@ def ran(command: str, mesh: Path, *rest: str | Path) -> tuple[dict[str, Any] | N
         taken = time.perf_counter() - begin
         out.seek(0), errors.seek(0)
         found = json.loads(out.read()) if process.returncode == 0 else None
-        return found, usage.ru_maxrss // 1024, taken, "" if found else errors.read().decode().strip()
+        busy = usage.ru_utime + usage.ru_stime
+        return found, usage.ru_maxrss // 1024, taken, busy, "" if found else errors.read().decode().strip()
 
 
 def judged(mesh: Path, solid: Path) -> dict[str, Any]:

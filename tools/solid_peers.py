@@ -3,9 +3,9 @@
     python tools/solid_peers.py TABLE.csv MESH... [--cells N,N] [--repeat N]
 
 The longest side of each mesh has N cells of sdfcli's finest level and of mesh2sdf's grid (`fix`, level 2 / size);
-point-cloud-utils' `make_mesh_watertight` is given the leaf count with which it returns sdfcli's number of faces, within
-a fifth where its octree has such a level. Output: median seconds of sdfcli, and the others' as multiples of it; their
-face counts; and how many shells each leaves.
+point-cloud-utils' `make_mesh_watertight` is given the leaf count for which its face count is nearest to sdfcli's.
+Output: median seconds of sdfcli, and the others' as multiples of it; their face counts; and how many shells each
+leaves.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from sdfcli.solid.solidify import solid_of
 
 HALF = 0.95
 """Half the longest side in mesh2sdf's cube from -1 to 1."""
-ATTEMPTS = 5
-"""Leaf counts that are tried for point-cloud-utils."""
+LEAVES = 2.0 ** np.arange(-5, 1)
+"""Leaf counts that are tried for point-cloud-utils, in faces."""
 
 Surface = tuple[Any, Any]
 COLUMNS = (
@@ -104,12 +104,11 @@ def methods(mesh: Mesh, cells: int) -> dict[str, Callable[[], Surface]]:
         return found.vertices, found.faces
 
     wanted = len(own()[1])
-    leaves = wanted / 4
-    for _ in range(ATTEMPTS):
-        share = len(pcu.make_mesh_watertight(vertices, faces, leaves, seed=0)[1]) / wanted
-        if abs(share - 1) < 0.2:
-            break
-        leaves /= share
+    off = {
+        count: abs(np.log(len(pcu.make_mesh_watertight(vertices, faces, count, seed=0)[1]) / wanted))
+        for count in wanted * LEAVES
+    }
+    leaves = min(off, key=lambda count: off[count])
     return {"sdfcli": own, "mesh2sdf": grid, "pcu": lambda: pcu.make_mesh_watertight(vertices, faces, leaves, seed=0)}
 
 
