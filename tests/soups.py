@@ -107,7 +107,7 @@ def table(rng: Rng, radius: float) -> Shape:
 def shelf(rng: Rng, radius: float) -> Shape:
     """Sheets as boards between two sides, a back of one sheet, books that cross."""
     z = np.linspace(-0.9, 0.9, int(rng.integers(3, 5)))
-    boards = [panels([-0.8, -0.3, h], [0.8, 0.3, h + 0.01], 0.0, missing=(1, 2, 3, 4, 5)) for h in z]
+    boards = [panels([-0.8, -0.3, h], [0.8, 0.3, h + 0.01], 0.0, missing=(0, 1, 2, 3, 5)) for h in z]
     sides = [walls([x, -0.3, -1], [x + 0.08, 0.3, 1], 0.03) for x in (-0.85, 0.78)]
     back = panels([-0.85, 0.3, -1], [0.85, 0.31, 1], 0.0, missing=(0, 1, 2, 4, 5))
     books = [box([x, -0.2, z[0] - 0.01], [x + 0.1, 0.2, z[0] + 0.3]) for x in rng.uniform(-0.7, 0.5, 5)]

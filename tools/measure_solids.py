@@ -1,11 +1,11 @@
 """Makes a solid of each mesh with the command line, checks it, and writes a table row per mesh.
 
-    python tools/measure_solids.py TABLE.csv FOLDER|MESH... [--keep FOLDER]
+    python tools/measure_solids.py TABLE.csv FOLDER|MESH... [--build] [--keep FOLDER]
 
-Each mesh is solidified and built (`--sign flood`), one command at a time, with default parameters; the table has
-seconds of both, those of all CPUs for the build, and the larger peak memory. The solid is judged without sdfcli: `manifold` by manifold3d; `nested`
+One command at a time, with default parameters. Each solid is judged without sdfcli: `manifold` by manifold3d; `nested`
 counts shells whose winding number in another shell is not 0. Distances are in diagonals, from random points of the mesh
-that the outside sees. Meshes that are refused have the message instead. --keep: folder for the solids.
+that the outside sees. `CPU, s`: the sum over all threads. Refused meshes are left out; their messages are printed.
+--build: also times `build --sign flood`. --keep: folder for the solids.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ COLUMNS = (
     "seen",
     "mean",
     "99 %",
-    "solidify, s",
-    "build, s",
+    "s",
     "CPU, s",
     "MiB",
 )
+BUILDS = ("build, s", "build, CPU s", "build, MiB")
 
 
 def main() -> None:
@@ -50,15 +50,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", type=Path)
     parser.add_argument("meshes", type=Path, nargs="+")
+    parser.add_argument("--build", action="store_true")
     parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
     with options.table.open("x", newline="") as file, tempfile.TemporaryDirectory() as scratch:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow(COLUMNS)
+        columns = COLUMNS + BUILDS if options.build else COLUMNS
+        table.writerow(columns)
         for mesh in found(options.meshes):
-            row = measured(mesh, options.keep or Path(scratch))
-            table.writerow([row.get(name, "") for name in COLUMNS])
-            file.flush()
+            row = measured(mesh, options.keep or Path(scratch), options.build)
+            if len(row) > 1:
+                table.writerow([row.get(name, "") for name in columns])
+                file.flush()
             print(*row.values(), file=sys.stderr, flush=True)
 
 
@@ -72,42 +75,40 @@ def found(given: list[Path]) -> list[Path]:
     ]
 
 
-def measured(mesh: Path, folder: Path) -> dict[str, Any]:
+def measured(mesh: Path, folder: Path, build: bool) -> dict[str, Any]:
     """A row of the table."""
     solid, field = folder / f"{mesh.stem}_solid.ply", folder / "field.h5"
-    made, memory, taken, _, error = ran("solidify", mesh, "-o", solid)
-    if made is None:
-        return {"mesh": mesh.name, "faces": error.replace(str(mesh), mesh.name)}
-    _, more, building, busy, error = ran("build", mesh, "--sign", "flood", "-o", field)
+    made, costs = ran("solidify", mesh, "-o", solid)
+    if not made:
+        return {"error": costs[0]}
     seen = made["seen_distance"] or {}
+    away = {"mean": seen.get("mean"), "99 %": seen.get("most")}
     with multiprocessing.get_context("spawn").Pool(1) as pool:  # a child's peak memory includes its parent's
         facts = pool.apply(judged, (mesh, solid))
-    away = {"mean": seen.get("mean"), "99 %": seen.get("most")}
     return {
         "mesh": mesh.name,
         **facts,
         "seen": f"{seen['seen']:.2f}" if seen else "",
         **{name: f"{value / made['diagonal']:.5f}" for name, value in away.items() if seen},
-        "solidify, s": f"{taken:.1f}",
-        "build, s": error or f"{building:.1f}",
-        "CPU, s": f"{busy:.1f}",
-        "MiB": f"{max(memory, more):,}",
+        **dict(zip(COLUMNS[-3:], costs, strict=True)),
+        **(dict(zip(BUILDS, ran("build", mesh, "--sign", "flood", "-o", field)[1], strict=False)) if build else {}),
     }
 
 
-def ran(command: str, mesh: Path, *rest: str | Path) -> tuple[dict[str, Any] | None, int, float, float, str]:
-    """A command's JSON, None if it fails; its peak memory in MiB; seconds, and those of all CPUs; its error."""
+def ran(command: str, mesh: Path, *rest: str | Path) -> tuple[dict[str, Any], list[str]]:
+    """A command's JSON, and its seconds, those of all threads, and its peak memory in MiB; {} and its error if it
+    fails."""
     line = [sys.executable, "-m", "sdfcli", command, mesh, *rest, "--json", "--force", "--device", "cpu"]
     begin = time.perf_counter()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(list(map(str, line)), stdout=out, stderr=errors)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        taken = time.perf_counter() - begin
+        taken, busy = time.perf_counter() - begin, usage.ru_utime + usage.ru_stime
         out.seek(0), errors.seek(0)
-        found = json.loads(out.read()) if process.returncode == 0 else None
-        busy = usage.ru_utime + usage.ru_stime
-        return found, usage.ru_maxrss // 1024, taken, busy, "" if found else errors.read().decode().strip()
+        if process.returncode:
+            return {}, [errors.read().decode().strip()]
+        return json.loads(out.read()), [f"{taken:.1f}", f"{busy:.1f}", f"{usage.ru_maxrss // 1024:,}"]
 
 
 def judged(mesh: Path, solid: Path) -> dict[str, Any]:

@@ -53,19 +53,27 @@ def takes(points: Floats, distances: MeshDistance, radius: float, reach: float) 
     fits, here = np.zeros(len(points), bool), points.copy()
     left = np.arange(len(points))
     for _ in range(STEPS):
-        one = distances.closest(here[left])[0]
-        two = distances.closest(here[left] + reach * _unit(here[left] - one))[0]
+        start = here[left]
+        one = distances.closest(start)[0]
+        two = distances.closest(start + reach * _unit(start - one))[0]
         across = _unit(two - one)
-        here[left] += np.einsum("ij,ij->i", across, (one + two) / 2 - here[left])[:, None] * across
-        left = left[np.linalg.norm(here[left] - points[left], axis=1) <= reach]
+        here[left] += _dot(across, (one + two) / 2 - start)[:, None] * across
+        moved = here[left] - points[left]
+        left = left[_dot(moved, moved) <= reach * reach]
         wide = distances.distance(here[left]) > radius
         fits[left[wide]] = True
         left = left[~wide]
     return fits
 
 
+def _dot(one: Floats, two: Floats) -> Floats:
+    """Dot products of vectors (n, 3), in the order of their coordinates."""
+    x, y, z = (one * two).T
+    result: Floats = x + y + z
+    return result
+
+
 def _unit(way: Floats) -> Floats:
     """Vectors (n, 3) of length 1; 0 stays."""
-    x, y, z = way.T
-    result: Floats = way / np.maximum(np.sqrt(x * x + y * y + z * z), TINY)[:, None]
+    result: Floats = way / np.maximum(np.sqrt(_dot(way, way)), TINY)[:, None]
     return result
