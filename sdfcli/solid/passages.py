@@ -13,21 +13,21 @@ from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.solid.surface import TINY
 
 REACH = 1.1
-"""Maximum distance between a corner and a passage's middle, in edges of the finest cells: beyond half a cell's
-diagonal, so that the corners near the middle of a slot or a hole are connected along edges."""
+"""Maximum distance between a corner and a passage's middle, in finest cells' edges: beyond half a cell's diagonal, so
+that corners near a slot's or a hole's middle are connected along edges."""
 SLOPE = 0.95
-"""Minimum slope of the distances across a cell that contains no middle between two surfaces."""
+"""Minimum slope across a cell that contains no middle between two surfaces."""
 STEPS = 3
-"""Moves of a corner, each midway between two surfaces."""
+"""A corner's moves, each midway between two surfaces."""
 FREE = 1.05
-"""Distance of corners that become free, in radii."""
+"""Distance given to corners that become free, in radii."""
 
 
 def opened(field: Field, distances: MeshDistance, level: int, radius: float, backend: Backend) -> Field:
-    """The unsigned distances of `field`, where corners beside passages that a ball of `radius` takes are free.
+    """Unsigned distances `field`, in which corners beside passages that the ball takes are free.
 
-    Corners that are not, within REACH of a point between two surfaces at which the ball fits, have the distance FREE
-    instead. level: the octree's finest.
+    A corner becomes free, with the distance FREE, if the ball fits between two surfaces at most REACH away. level: the
+    octree's finest.
     """
     arrays, length = field._arrays_on(backend), field.domain.length
     reach = REACH * length / 2**level
@@ -67,13 +67,13 @@ def takes(points: Floats, distances: MeshDistance, radius: float, reach: float) 
 
 
 def _dot(one: Floats, two: Floats) -> Floats:
-    """Dot products of vectors (n, 3), in the order of their coordinates."""
+    """Dot products between vectors (n, 3), summed from x to z."""
     x, y, z = (one * two).T
     result: Floats = x + y + z
     return result
 
 
 def _unit(way: Floats) -> Floats:
-    """Vectors (n, 3) of length 1; 0 stays."""
+    """Vectors (n, 3) scaled to length 1; 0 stays."""
     result: Floats = way / np.maximum(np.sqrt(_dot(way, way)), TINY)[:, None]
     return result
