@@ -33,7 +33,7 @@ from sdfcli.solid.solidify import solid_of
 HALF = 0.95
 """Half the longest side in mesh2sdf's cube from -1 to 1."""
 SLOW = "mesh2sdf"
-LEAVES = 2.0 ** np.arange(-5, 1)
+LEAVES = np.array([1 / 10, 1 / 4, 1 / 2])
 """Leaf counts that are tried for point-cloud-utils, in faces."""
 
 Surface = tuple[Any, Any]
