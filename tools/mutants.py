@@ -111,6 +111,27 @@ MUTANTS = [
         "a.value[corner[k]] > a.deep;",
         ("tests/solid/test_flood.py::test_a_wide_slot_lets_the_outside_in_and_is_reported",),
     ),
+    Mutant(
+        "no corner is beside a passage",
+        f"{K}/solid/flood.h",
+        "if (square > 16.f * edge * edge * a.slope * a.slope) return;",
+        "return;",
+        ("tests/solid/test_passages.py::test_corners_beside_passages",),
+    ),
+    Mutant(
+        "balls fit without their radius",
+        "sdfcli/solid/passages.py",
+        "wide = distances.distance(here[left]) > radius",
+        "wide = distances.distance(here[left]) > 0.9 * radius",
+        ("tests/solid/test_passages.py::test_a_ball_between_plates",),
+    ),
+    Mutant(
+        "cavities are shells",
+        "sdfcli/solid/surface.py",
+        "kept = volume[edges.shell_of()] > 0",
+        "kept = volume[edges.shell_of()] != 0",
+        ("tests/solid/test_soups.py",),
+    ),
     # ---- Cell classification ----
     Mutant(
         "bend is half",

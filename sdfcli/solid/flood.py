@@ -16,6 +16,8 @@ from sdfcli.octree.kinds import OCTREES
 from sdfcli.params import BuildParams
 from sdfcli.quality.estimate import memory_limit
 from sdfcli.scene import Scene
+from sdfcli.solid.passages import opened
+from sdfcli.solid.surface import unsigned
 
 CELL = 0.5
 """Edge of the finest cells, in radii, of the default radius for larger ones: else fine parts of the mesh are lost."""
@@ -69,6 +71,7 @@ class Unsigned:
         grown = OCTREES["adaptive"].build(scene, limits, None, lambda: None)
         field, _, arrived = field_of(grown, backend, placed.domain, False, False)
         arrived.get()
+        field = opened(field, unsigned(placed, backend), level, fine, backend)
         return cls(field, placed, level, margin / SLACK)
 
     def components(self, backend: Backend, radius: float) -> Array:
