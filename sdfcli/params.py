@@ -20,6 +20,8 @@ SIGNS = ("auto", "pseudonormal", "winding", "none")
 FLOOD = "flood"
 BUILD_SIGNS = (*SIGNS, FLOOD)
 """Signs of builds: of a mesh, or of its solid, see solid/."""
+HOLES = OPEN, CAP = ("open", "cap")
+"""Treatment of an open mesh's holes: closed for signs only, or by faces, see mesh/holes.py."""
 AUTO = "auto"
 GAP, GAPS = 0.005, (0.001, 0.25)
 """Default radius of the ball that floods the outside, as a fraction of the diagonal; and the smallest and largest."""
@@ -40,7 +42,7 @@ UNITS = {"um": 1, "mm": 1_000, "cm": 10_000, "m": 1_000_000, "in": 25_400, "ft":
 """Units of `units`, in micrometres."""
 NAME = "{name}"
 """Placeholder for the input's name, without its ending, in an output's name."""
-PLACES = ("domain", "unit", "scale", "units", "gap")
+PLACES = ("domain", "unit", "scale", "units", "gap", "holes")
 """Parameters stored in a field only if given."""
 GRID_RESOLUTION = 128
 """Default point count of exported grids along their longest side."""
@@ -90,6 +92,7 @@ class BuildKeywords(TypedDict, total=False):
     scale: float | None
     units: str | None
     gap: float | str | None
+    holes: str
 
 
 class SampleKeywords(TypedDict, total=False):
@@ -103,6 +106,7 @@ class SampleKeywords(TypedDict, total=False):
     normalized: bool
     seed: int
     sign: str
+    holes: str
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,8 @@ class BuildParams:
             for other files and arrays, which name no unit. None: they stay in the file's unit.
         gap: for `flood`: the radius of the ball that floods the outside, as a fraction of the diagonal, or `auto`; see
             `sdfcli.solidify`. None: 0.005.
+        holes: `cap`: the holes of an open mesh are closed by faces, to which distances are measured, too, so that the
+            field is continuous there; `open`: they are closed for signs only, and the sign jumps.
     """
 
     octree: str = "adaptive"
@@ -151,9 +157,10 @@ class BuildParams:
     scale: float | None = None
     units: str | None = None
     gap: float | str | None = None
+    holes: str = OPEN
 
     def __post_init__(self) -> None:
-        for name, allowed in (("octree", OCTREES), ("sign", BUILD_SIGNS), ("query", QUERIES)):
+        for name, allowed in (("octree", OCTREES), ("sign", BUILD_SIGNS), ("query", QUERIES), ("holes", HOLES)):
             if getattr(self, name) not in allowed:
                 raise UsageError(f"--{name} {getattr(self, name)}: use {', '.join(allowed)}")
         if self.depth is not None and not 1 <= whole(self.depth) <= MAX_DEPTH:
@@ -175,6 +182,8 @@ class BuildParams:
                 raise UsageError(f"--gap {self.gap}: is for --sign flood; add it")
         elif self.sign == FLOOD:
             object.__setattr__(self, "gap", GAP)
+        if self.holes != OPEN and self.sign == FLOOD:
+            raise UsageError(f"--holes {self.holes}: not with --sign {FLOOD}, which closes holes up to two --gap wide")
         for name in ("depth", "tolerance", "band", "thin", "unit", "scale"):
             value = getattr(self, name)
             if value is not None:  # NumPy's numbers become Python's, as the command has them
@@ -225,7 +234,7 @@ class BuildParams:
         made = {name: value for name, value in {**self.__dict__, **chosen}.items() if name != "query"}
         if self.domain is not None:
             made["domain"] = list(self.domain)
-        return {name: value for name, value in made.items() if name not in PLACES or value is not None}
+        return {name: value for name, value in made.items() if name not in PLACES or value not in (None, OPEN)}
 
 
 @dataclass(frozen=True)
@@ -264,6 +273,7 @@ class SampleParams:
             Its centre is the bounding box's, its radius 1.03 times the farthest vertex's distance.
         seed: random seed, 0 or more.
         sign: `auto`, `pseudonormal`, `winding` or `none`, as for `sdfcli.build`.
+        holes: `open` or `cap`, as for `sdfcli.build`.
     """
 
     count: int = 500_000
@@ -274,8 +284,10 @@ class SampleParams:
     normalized: bool = False
     seed: int = 0
     sign: str = "auto"
+    holes: str = OPEN
 
     def __post_init__(self) -> None:
+        check_holes(self.holes)
         if self.sign not in SIGNS:
             raise UsageError(f"--sign {self.sign}: use {', '.join(SIGNS)}")
         for name, low, high, words in (
@@ -324,6 +336,12 @@ def parse_gap(gap: str | float) -> float | str:
     found = _number(gap) if isinstance(gap, str) and gap != AUTO else gap
     check_gap(gap if found != found else found)
     return found
+
+
+def check_holes(holes: str) -> None:
+    """Raises UsageError unless holes are in HOLES."""
+    if holes not in HOLES:
+        raise UsageError(f"--holes {holes}: use {', '.join(HOLES)}")
 
 
 def check_sign(sign: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from dataclasses import asdict
 from functools import cache, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,12 @@ from sdfcli.field.field import Field
 from sdfcli.field.from_octree import field_of
 from sdfcli.field.proven import encode
 from sdfcli.field.store import as_field
+from sdfcli.mesh.holes import Holes, capped
 from sdfcli.mesh.load import Loading, MeshSource
 from sdfcli.mesh.mesh import OF_DEVICE, Mesh
 from sdfcli.octree.grown import Busy, Grown, Limits, Progress
 from sdfcli.octree.kinds import OCTREES
-from sdfcli.params import AUTO, FLOOD, BuildKeywords, BuildOptions, BuildParams, check_why, parse_share, parse_size
+from sdfcli.params import AUTO, CAP, FLOOD, BuildKeywords, BuildOptions, BuildParams, check_why, parse_share, parse_size
 from sdfcli.quality.certify import Certifier
 from sdfcli.quality.estimate import memory_limit
 from sdfcli.quality.measure import Facts, Samples, ask, describe, draw_samples, measure
@@ -125,7 +127,13 @@ def build_field(
         with stages("load"), backend.active():
             mesh = loading.mesh(backend)  # concurrent: its arrays are copied and hashed
             notes, of_file, given = mesh.notes, mesh.of_file, _without_device(mesh) if options.prove else None
-        solid, diagonal = None, None
+        holes, solid, diagonal = None, None, None
+        if params.holes == CAP:
+            report("closing holes")
+            with stages("holes", backend):
+                as_read = mesh.on(backend).health
+                mesh, holes = capped(mesh)
+                given = _without_device(mesh) if options.prove else None
         if params.sign == FLOOD:
             from sdfcli.solid.solidify import solid_mesh
 
@@ -140,7 +148,7 @@ def build_field(
             trees = {"memory": memory, "trees_dominate": octree.trees_dominate}
             method = AUTO if params.sign == FLOOD else params.sign
             scene = Scene.of(mesh, method, backend, params.query, **trees, stages=stages)
-            health, mesh = mesh.health, scene.mesh
+            health, mesh = as_read if holes else mesh.health, scene.mesh
         facts = Facts(health, notes, of_file, loading.sha256, _samples(mesh, params.band), diagonal)
         if not octree.host_idle:
             facts.samples.start(run.thread)  # concurrent, as the host is busy until it needs them
@@ -153,7 +161,7 @@ def build_field(
         scene.warm_start = WarmStart.of(previous, scene) if previous else None
         if previous and not scene.warm_start:
             LOG.warning("the previous field is not used: its mesh has another triangle count")
-        field = make_field(scene, params, options, facts, run, report, given=given, solid=solid)
+        field = make_field(scene, params, options, facts, run, report, given=given, solid=solid, holes=holes)
         loading.release_source()
         return field
 
@@ -194,9 +202,11 @@ def make_field(
     on_grown: Callable[[Grown], None] = lambda _: None,
     given: Mesh | None = None,
     solid: dict[str, Any] | None = None,
+    holes: Holes | None = None,
 ) -> Field:
     """Builds a scene's field. on_grown: called with the octree before its arrays become the field's. given: the mesh as
-    given, to prove the field's error; None: no proof. solid: facts about the solid that the mesh is."""
+    given, to prove the field's error; None: no proof. solid: facts about the solid that the mesh is. holes: facts about
+    the holes that its last faces close."""
     stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
     all_memory = options.max_memory is None
     exact = Deferred(partial(ask, scene, facts.samples, params))
@@ -252,6 +262,8 @@ def make_field(
     known = describe(scene, params, facts, exact.get().confidence, grown, measured)
     if solid is not None:
         known["solid"] = solid
+    if holes is not None:
+        known["holes"] = asdict(holes)
     if certifier is not None:
         known |= certifier.info()
         field._defer(leaf_bound=Deferred.known(encode(certifier.proof.bound, params.tolerance)))

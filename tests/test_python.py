@@ -55,7 +55,7 @@ COMMANDS: list[tuple[Callable[..., Any], Callable[..., Any], set[str], set[str]]
         sequence_command.sequence,
         sdfcli.build_sequence,
         FILES | {"frames", "fps", "times", "faces", "resume", "jobs"},
-        {"frames", "progress", "gap"},
+        {"frames", "progress", "gap", "holes"},
     ),
     (
         check_command.check,

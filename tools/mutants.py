@@ -110,6 +110,28 @@ MUTANTS = [
         "a.value[corner[k]] > a.deep;",
         ("tests/solid/test_flood.py::test_a_wide_slot_lets_the_outside_in_and_is_reported",),
     ),
+    # ---- Holes ----
+    Mutant(
+        "holes are closed inside out",
+        "sdfcli/mesh/holes.py",
+        "weights=same - opposite) > 0)",
+        "weights=same - opposite) < 0)",
+        ("tests/mesh/test_holes.py::test_scans_become_closed",),
+    ),
+    Mutant(
+        "any triangulation",
+        "sdfcli/mesh/fill.py",
+        "best = total.argmin(axis=2)",
+        "best = total.argmax(axis=2)",
+        ("tests/mesh/test_fill.py::test_least_area_of_all_triangulations",),
+    ),
+    Mutant(
+        "holes are verified open",
+        "sdfcli/solid/again.py",
+        "return treated(mesh.on(backend)",
+        "return mesh or treated(mesh.on(backend)",
+        ("tests/cli/test_holes.py::test_the_field_is_known_again",),
+    ),
     # ---- Cell classification ----
     Mutant(
         "bend is half",

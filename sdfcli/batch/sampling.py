@@ -19,6 +19,7 @@ from sdfcli.backend.select import first_device
 from sdfcli.batch.messages import Outcome, Settings
 from sdfcli.errors import InputError, UsageError
 from sdfcli.export.samples import draw
+from sdfcli.mesh.holes import treated
 from sdfcli.mesh.load import load_mesh
 from sdfcli.params import SampleParams
 from sdfcli.query.mesh_distance import MeshDistance
@@ -40,7 +41,7 @@ def sample_into(
     start = time.perf_counter()
     progress("loading and checking the mesh")
     backend = select_backend(first_device(settings.device), settings.threads)
-    given = load_mesh(mesh, backend)
+    given = load_mesh(mesh, backend).on(backend)
     known = {"input": mesh, "output": str(target), "exit_code": 0, "triangles": len(given.faces), "notes": given.notes}
     wanted = {"mesh_sha256": given.sha256, "parameters": json.loads(json.dumps(asdict(params)))}
     if settings.skip_existing and os.path.exists(target):
@@ -55,7 +56,8 @@ def sample_into(
     loaded = time.perf_counter()
     progress("sampling")
     try:
-        samples = draw(MeshDistance._of(Scene.of(given, params.sign, backend), given), params)
+        index = MeshDistance._of(Scene.of(treated(given, params.holes), params.sign, backend), given)
+        samples = draw(index, params)
     except InputError as error:
         raise InputError(f"{mesh}: {error}") from error
     sampled = time.perf_counter()

@@ -92,6 +92,7 @@ def check(
     tolerance: Tolerance = BuildParams.tolerance,
     max_error: MaxError = None,
     sign: options.Sign = BuildParams.sign,
+    holes: options.Holes = BuildParams.holes,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -123,7 +124,7 @@ def check(
     check_require(require)
     most = memory_limit(max_memory)
     params = BuildParams.of(
-        depth=depth, tolerance=tolerance, band=band, thin=thin, sign=sign, unit=unit, max_error=max_error
+        depth=depth, tolerance=tolerance, band=band, thin=thin, sign=sign, holes=holes, unit=unit, max_error=max_error
     )
     found = find_meshes(meshes, listed_names(meshes), recursive)
     settings = Settings(device, threads, most, params=params, force=force, require=require, check=True)

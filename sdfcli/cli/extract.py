@@ -323,9 +323,11 @@ def _deviation(
             notes["mesh"] = f"{mesh}: is not the mesh that the field was built from"
         sign = opened.info.get("parameters", {}).get("sign", "auto")
         if "solid" in opened.info:
-            from sdfcli.solid.solidify import solid_again
+            sign = "auto"
+        if {"solid", "holes"} & opened.info.keys():
+            from sdfcli.solid.again import mesh_again
 
-            loaded, sign = solid_again(loaded, opened.info, backend), "auto"
+            loaded = mesh_again(loaded, opened.info, backend)
         index = MeshDistance._of(Scene.of(loaded, sign, backend))
     if opened.info.get("jump_leaves"):
         there = "is far from the mesh there" if mesh else "distances jump there: a coarse grid has larger errors"

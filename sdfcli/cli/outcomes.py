@@ -14,6 +14,7 @@ from sdfcli.cli.wording import (
     coarse_note,
     errors_text,
     health_text,
+    holes_text,
     kept_text,
     leaves_text,
     length_text,
@@ -312,6 +313,7 @@ def _print_table(report: Outcome, verbose: bool) -> None:
         ("diagonal", f"{report['health']['diagonal']:.9g}, {units_text(report['health'])}"),
         ("sign", f"{report['sign']} ({report['sign_reason']})"),
         *([("solid", solid_text(report["solid"], unit, name))] if "solid" in report else []),
+        *([("holes", holes_text(report["holes"]))] if "holes" in report else []),
         ("octree", f"{report['octree']}, {shape}"),
     ]
     if "unit" in report:

@@ -155,6 +155,7 @@ class Line(Record):
     solid: Annotated[Json, stored("solid"), "with `--sign flood`: facts about the solid: [its keys](file.md#info)"] = (
         ABSENT
     )
+    holes: Annotated[Json, stored("holes"), "with `--holes cap`: the holes closed: [its keys](file.md#info)"] = ABSENT
     lengths: Annotated[
         dict[str, Amount | None],
         "lengths in the mesh's units for the fractions among `tolerance`, `max_error`, `rms_error`, `proven_error`, "
@@ -186,7 +187,7 @@ class Failed(Line, title="error", shared="input? error"):
 class Stated(
     Line,
     shared="sign sign_reason sign_confidence sheets max_error rms_error error_samples? proven_error? certificate? "
-    "solid? lengths",
+    "solid? holes? lengths",
 ):
     """A build's results, as in the field's info."""
 

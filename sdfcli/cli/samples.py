@@ -77,6 +77,7 @@ def samples(
     normalized: Normalized = False,
     seed: Seed = SampleParams.seed,
     sign: options.Sign = SampleParams.sign,
+    holes: options.Holes = SampleParams.holes,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -109,6 +110,7 @@ def samples(
         normalized=normalized,
         seed=seed,
         sign=sign,
+        holes=holes,
     )
     check_jobs(jobs, scheduler)
     check_require(require)

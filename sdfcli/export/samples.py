@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from sdfcli.backend import select_backend
 from sdfcli.errors import InputError, UsageError
+from sdfcli.mesh.holes import treated
 from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import SampleKeywords, SampleParams
@@ -125,15 +126,15 @@ def samples(
     networks. The same mesh and parameters give the same samples.
 
     Distances are `MeshDistance`'s: exact up to 1.2e-7 of its diagonal, in the mesh as read, whose holes are closed
-    for signs only.
+    for signs only, unless `holes` is `cap`.
 
     Args:
         source: a path, a `trimesh.Trimesh`, a pair of arrays: vertices (v, 3) and faces (f, 3), or a `MeshDistance`,
             whose device and sign are then used.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. Samples do not depend on it.
         threads: CPU thread count; default: all CPUs available to the process.
-        parameters: `count`, `uniform`, `surface`, `sigma`, `normals`, `normalized`, `seed` and `sign`: see
-            `sdfcli.params.SampleParams`. No `sign` with a `MeshDistance`.
+        parameters: `count`, `uniform`, `surface`, `sigma`, `normals`, `normalized`, `seed`, `sign` and `holes`:
+            see `sdfcli.params.SampleParams`. No `sign` or `holes` with a `MeshDistance`.
 
     Raises:
         InputError: the mesh cannot be read or used, or encloses nothing, so that its distances have no sign.
@@ -145,11 +146,13 @@ def samples(
     if isinstance(source, MeshDistance):
         if "sign" in parameters:
             raise UsageError("sign: a MeshDistance has its own; give it there")
+        if "holes" in parameters:
+            raise UsageError("holes: a MeshDistance has its own; give them there")
         params = replace(params, sign=source.sign.method)
     else:
         backend = select_backend(device, threads)
-        mesh = load_mesh(source, backend)
-        source = MeshDistance._of(Scene.of(mesh, params.sign, backend), mesh)
+        mesh = load_mesh(source, backend).on(backend)
+        source = MeshDistance._of(Scene.of(treated(mesh, params.holes), params.sign, backend), mesh)
     return draw(source, params)
 
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from sdfcli.backend import select_backend
 from sdfcli.mesh.health import Health, count_text
+from sdfcli.mesh.holes import treated
 from sdfcli.mesh.load import MeshSource, load_placed
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.params import FEW_LOST, BuildParams
+from sdfcli.params import CAP, FEW_LOST, BuildParams
 from sdfcli.quality.accuracy import sample_points
 from sdfcli.quality.thickness import find_sheets, spots
 from sdfcli.query.mesh_distance import MeshDistance
@@ -72,8 +73,8 @@ def estimated_check(
     Raises InputError for an unusable mesh, UsageError for one that leaves the domain.
     """
     backend = select_backend(device, threads)
-    mesh = load_placed(source, params, backend)
-    scene = Scene.of(mesh, params.sign, backend)
+    mesh = load_placed(source, params, backend).on(backend)
+    scene = Scene.of(treated(mesh, params.holes), params.sign, backend)
     turned = scene.mesh
     places = spots(turned)
     confidence, choice = confidence_of(scene, params.band), scene.choice
@@ -96,7 +97,7 @@ def estimated_check(
         "sign_reason": choice.reason,
         "sign_confidence": confidence,
         "sheets": sheets,
-        "findings": [{"what": what, "then": then} for what, then in findings(mesh, report, choice)],
+        "findings": [{"what": what, "then": then} for what, then in findings(mesh, report, choice, params.holes)],
     }
     return cast(MeshCheck, facts), estimated != clean
 
@@ -134,8 +135,8 @@ def verdict(health: Health, choice: SignChoice, confidence: float | None, lost: 
     return "usable" if health.faults or choice.inverted or choice.crossing or (lost or 0.0) > FEW_LOST else "good"
 
 
-def findings(mesh: Mesh, report: dict[str, Any], choice: SignChoice) -> list[tuple[str, str]]:
-    """A mesh's faults, each with its remedy in a build; without signs they need none."""
+def findings(mesh: Mesh, report: dict[str, Any], choice: SignChoice, holes: str) -> list[tuple[str, str]]:
+    """A mesh's faults, each with its remedy in a build; without signs they need none. holes: see BuildParams."""
     remedies = {
         "open_edges": "signs as if the holes were closed",
         "inconsistent_edges": "faces turned to agree, where that is possible",
@@ -148,6 +149,8 @@ def findings(mesh: Mesh, report: dict[str, Any], choice: SignChoice) -> list[tup
     if choice.method == "none":
         kept = dict.fromkeys(remedies, "kept, and irrelevant to distances without signs")
         remedies = {**kept, "open_edges": "distances without signs"}
+    if holes == CAP:
+        remedies["open_edges"] = "holes closed by faces"
     found = [(count_text(report[name], name), then) for name, then in remedies.items() if report[name]]
     largest = float(np.abs(mesh.bounds).max())
     step = float(np.spacing(np.float32(largest))) / mesh.diagonal

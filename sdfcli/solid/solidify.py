@@ -201,11 +201,6 @@ def solid_mesh(
     return made.placed(domain, mesh.unit), facts
 
 
-def solid_again(mesh: Mesh, info: dict[str, Any], backend: Backend) -> Mesh:
-    """The solid whose field was built from a mesh with `flood`. info: the field's."""
-    return solid_mesh(mesh, info["solid"]["gap"] / mesh.unit, backend)[0]
-
-
 def _seen_distance(mesh: Mesh, flood: Mesh, solid: Mesh, radius: float, backend: Backend) -> SeenDistance | None:
     """Distances of the points that lie no farther from the flood than the ball's radius. None if it sees none."""
     points = on_surface(mesh, POINTS, np.random.default_rng(0))
