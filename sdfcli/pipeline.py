@@ -25,6 +25,7 @@ from sdfcli.octree.grown import Busy, Grown, Limits, Progress
 from sdfcli.octree.kinds import OCTREES
 from sdfcli.params import AUTO, CAP, FLOOD, BuildKeywords, BuildOptions, BuildParams, check_why, parse_share, parse_size
 from sdfcli.quality.certify import Certifier
+from sdfcli.quality.check import uncertain
 from sdfcli.quality.estimate import memory_limit
 from sdfcli.quality.measure import Facts, Samples, ask, describe, draw_samples, measure
 from sdfcli.query.helper import DeviceHelper
@@ -161,7 +162,9 @@ def build_field(
         scene.warm_start = WarmStart.of(previous, scene) if previous else None
         if previous and not scene.warm_start:
             LOG.warning("the previous field is not used: its mesh has another triangle count")
-        field = make_field(scene, params, options, facts, run, report, given=given, solid=solid, holes=holes)
+        field = make_field(
+            scene, params, options, facts, run, report, given=given, solid=solid, holes=holes, advised=True
+        )
         loading.release_source()
         return field
 
@@ -203,10 +206,11 @@ def make_field(
     given: Mesh | None = None,
     solid: dict[str, Any] | None = None,
     holes: Holes | None = None,
+    advised: bool = False,
 ) -> Field:
     """Builds a scene's field. on_grown: called with the octree before its arrays become the field's. given: the mesh as
     given, to prove the field's error; None: no proof. solid: facts about the solid that the mesh is. holes: facts about
-    the holes that its last faces close."""
+    the holes that its last faces close. advised: whether to store advice if `auto` finds no certain signs."""
     stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
     all_memory = options.max_memory is None
     exact = Deferred(partial(ask, scene, facts.samples, params))
@@ -267,6 +271,11 @@ def make_field(
     if certifier is not None:
         known |= certifier.info()
         field._defer(leaf_bound=Deferred.known(encode(certifier.proof.bound, params.tolerance)))
+    if advised and params.sign == AUTO and uncertain(scene.choice, known["sign_confidence"]):
+        from sdfcli.solid.advice import advice_for
+
+        with stages("advice", backend):
+            known["advice"] = advice_for(mesh, backend, options.max_memory)
     _warn(known, params)
     statistics = {"device": backend.name, "previous": scene.warm_start is not None, "notes": facts.notes}
     statistics |= {"queries": grown.queries, "working_bytes": grown.working_bytes}
@@ -287,6 +296,10 @@ def _warn(known: dict[str, Any], params: BuildParams) -> None:
             100 * certain,
             100 * lost,
         )
+    if "advice" in known:
+        from sdfcli.solid.advice import advice_text
+
+        LOG.warning(advice_text(known["advice"]))
     if known.get("solid", {}).get("leak"):
         from sdfcli.solid.solidify import leak_text
 

@@ -132,6 +132,20 @@ MUTANTS = [
         "return mesh or treated(mesh.on(backend)",
         ("tests/cli/test_holes.py::test_the_field_is_known_again",),
     ),
+    Mutant(
+        "advice for chosen signs",
+        "sdfcli/pipeline.py",
+        "if advised and params.sign == AUTO and",
+        "if advised and",
+        ("tests/solid/test_advice.py::test_no_advice_where_signs_are_certain_or_chosen",),
+    ),
+    Mutant(
+        "advice without a test of the gap",
+        "sdfcli/solid/advice.py",
+        "smallest(found, radius, backend) /",
+        "radius /",
+        ("tests/solid/test_advice.py::test_the_gap_is_wide_enough_and_not_much_wider",),
+    ),
     # ---- Cell classification ----
     Mutant(
         "bend is half",

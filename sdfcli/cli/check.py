@@ -20,7 +20,7 @@ from sdfcli.cli.build_options import (
     check_require,
     memory_limit,
 )
-from sdfcli.cli.outcomes import counts, named_error, say_coarse, say_notes, unit_of
+from sdfcli.cli.outcomes import counts, named_error, say_advice, say_coarse, say_notes, unit_of
 from sdfcli.cli.output import batch_progress, print_json, print_lines, print_table, progress, say
 from sdfcli.cli.records import Amount, Count, Json, Line, Rule, Vector, keyed, one_of, stored
 from sdfcli.cli.wording import health_text, lengths_of, sheets_text, tessellation_rows, verdict_text
@@ -41,7 +41,7 @@ def _thin() -> Rule:
 class Checked(
     Line,
     title="check",
-    shared="input triangles vertices verdict sign sign_reason sign_confidence lengths watertight notes error?",
+    shared="input triangles vertices verdict sign sign_reason sign_confidence lengths watertight notes advice error?",
 ):
     """A line per usable mesh."""
 
@@ -151,6 +151,7 @@ def _show(outcome: Outcome, alone: bool, params: BuildParams, json: bool, quiet:
         say_notes(outcome)
     if not (failed or quiet):
         say_coarse(outcome, params.tolerance)
+        say_advice(outcome)
     if json:
         facts = {name: each for name, each in outcome.items() if name not in ("status", "output", "unit")}
         print_json(Unusable(**facts) if failed else Checked(**facts, lengths=lengths_of(outcome, unit_of(outcome))))

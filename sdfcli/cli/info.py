@@ -51,6 +51,7 @@ SHOWN = {
     "proven_error",
     "certificate",
     "holes",
+    "advice",
 }
 """Entries that `_known` words and gives units; others follow unchanged."""
 

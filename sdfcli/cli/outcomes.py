@@ -132,6 +132,8 @@ def show(
                 else:
                     left = time_left_of(done, total, time.perf_counter() - start)
                     _show_line(outcome, _place(len(done), total, left), style)
+                if not style.quiet:
+                    say_advice(outcome)
                 update(len(done))
     finally:
         if done and not (style.quiet or request.here):
@@ -186,6 +188,14 @@ def say_coarse(outcome: Outcome, tolerance: float) -> None:
     note = coarse_note(tolerance * unit_of(outcome), outcome.get("health", outcome)["diagonal"])
     if note is not None:
         say(f"note: {outcome['input']}: {note}")
+
+
+def say_advice(outcome: Outcome) -> None:
+    """Prints advice for a mesh without certain signs."""
+    if outcome.get("advice"):
+        from sdfcli.solid.advice import advice_text
+
+        say(f"note: {outcome['input']}: {advice_text(outcome['advice'])}")
 
 
 def _note_unused(done: list[Outcome], previous: str | None) -> None:

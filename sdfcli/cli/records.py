@@ -156,6 +156,11 @@ class Line(Record):
         ABSENT
     )
     holes: Annotated[Json, stored("holes"), "with `--holes cap`: the holes closed: [its keys](file.md#info)"] = ABSENT
+    advice: Annotated[
+        Json | None,
+        stored("advice"),
+        "if `auto` finds no certain signs: `sign` and `gap` of a build that makes a solid, null for `auto`; else null",
+    ] = ABSENT
     lengths: Annotated[
         dict[str, Amount | None],
         "lengths in the mesh's units for the fractions among `tolerance`, `max_error`, `rms_error`, `proven_error`, "
@@ -187,7 +192,7 @@ class Failed(Line, title="error", shared="input? error"):
 class Stated(
     Line,
     shared="sign sign_reason sign_confidence sheets max_error rms_error error_samples? proven_error? certificate? "
-    "solid? holes? lengths",
+    "solid? holes? advice? lengths",
 ):
     """A build's results, as in the field's info."""
 

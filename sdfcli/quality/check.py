@@ -12,7 +12,7 @@ from sdfcli.mesh.health import Health, count_text
 from sdfcli.mesh.holes import treated
 from sdfcli.mesh.load import MeshSource, load_placed
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.params import CAP, FEW_LOST, BuildParams
+from sdfcli.params import AUTO, CAP, FEW_LOST, BuildParams
 from sdfcli.quality.accuracy import sample_points
 from sdfcli.quality.thickness import find_sheets, spots
 from sdfcli.query.mesh_distance import MeshDistance
@@ -61,6 +61,7 @@ class MeshCheck(TypedDict):
     sign_reason: str
     sign_confidence: float | None
     sheets: dict[str, float | None]
+    advice: dict[str, Any] | None
     findings: list[Finding]
 
 
@@ -83,6 +84,11 @@ def estimated_check(
     lost = found.may_be_lost(turned, params) if choice.method != "none" else None
     sheets = found.report(lost, turned, params)
     estimated, clean = (verdict(mesh.health, choice, confidence, share) for share in (sheets["lost"], None))
+    advice = None
+    if params.sign == AUTO and uncertain(choice, confidence):
+        from sdfcli.solid.advice import advice_for
+
+        advice = advice_for(turned, backend)
     facts = {
         "verdict": estimated,
         "measured": False,
@@ -97,6 +103,7 @@ def estimated_check(
         "sign_reason": choice.reason,
         "sign_confidence": confidence,
         "sheets": sheets,
+        "advice": advice,
         "findings": [{"what": what, "then": then} for what, then in findings(mesh, report, choice, params.holes)],
     }
     return cast(MeshCheck, facts), estimated != clean
@@ -128,11 +135,14 @@ def verdict(health: Health, choice: SignChoice, confidence: float | None, lost: 
 
     lost: share of the surface lost in thin parts, see thickness.py; None without signs.
     """
-    if choice.method == "none" and not choice.requested:
-        return "doubtful"
-    if (confidence is not None and confidence < SURE) or (lost or 0.0) > 1 - SURE:
+    if uncertain(choice, confidence) or (lost or 0.0) > 1 - SURE:
         return "doubtful"
     return "usable" if health.faults or choice.inverted or choice.crossing or (lost or 0.0) > FEW_LOST else "good"
+
+
+def uncertain(choice: SignChoice, confidence: float | None) -> bool:
+    """Whether no sign is possible although none were refused, or too few points have a certain one."""
+    return (choice.method == "none" and not choice.requested) or (confidence is not None and confidence < SURE)
 
 
 def findings(mesh: Mesh, report: dict[str, Any], choice: SignChoice, holes: str) -> list[tuple[str, str]]:

@@ -193,8 +193,8 @@ def leak_text(gap: float) -> str:
 def solid_mesh(
     mesh: Mesh, gap: float | str | None, backend: Backend, most_memory: int | None = None
 ) -> tuple[Mesh, dict[str, Any]]:
-    """A mesh's solid, with its domain and unit, and facts about it, as in a field's info. gap: in units."""
-    solid = solid_of(mesh, GAP if gap is None else gap, mesh.unit, backend, most_memory, measured=False)
+    """A mesh's solid, with its domain and unit, and facts about it, as in a field's info. gap: in diagonals."""
+    solid = solid_of(mesh, GAP if gap is None else gap, mesh.diagonal, backend, most_memory, measured=False)
     made = Mesh(solid.vertices, solid.faces)
     domain = mesh.domain if not mesh.domain.excludes(made.bounds).any() else Domain.around(made.bounds)
     facts = {"gap": solid.gap, "thickness": solid.thickness, "volume": solid.volume, "leak": solid.leak}
