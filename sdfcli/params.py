@@ -17,8 +17,8 @@ ENDINGS = (".h5", ".hdf5")
 
 OCTREES = ("adaptive", "bvh")
 SIGNS = ("auto", "pseudonormal", "winding", "none")
-FLOOD = "flood"
-BUILD_SIGNS = (*SIGNS, FLOOD)
+SOLIDS = FLOOD, INSIDE = ("flood", "inside")
+BUILD_SIGNS = (*SIGNS, *SOLIDS)
 """Signs of builds: of a mesh, or of its solid, see solid/."""
 HOLES = OPEN, CAP = ("open", "cap")
 """Treatment of an open mesh's holes: closed for signs only, or by faces, see mesh/holes.py."""
@@ -127,7 +127,8 @@ class BuildParams:
         thin: thickness, as a fraction of the diagonal, down to which walls and gaps keep both sides. None: 0.75
             tolerances; 0: no such criterion. Without `depth`, the finest level is raised where this needs it.
         sign: the method for inside and outside: `auto`, `pseudonormal`, `winding` or `none`; or `flood`: the field of
-            the solid that `sdfcli.solidify` makes, for open meshes and triangles in any state.
+            the solid that `sdfcli.solidify` makes, for open meshes and triangles in any state; or `inside`: the largest
+            space that the flood does not reach from outside, a room, is outside, all else is solid.
         query: the nearest-triangle algorithm: `fast`, or one from the thesis: `baseline`, `soa`, `cct`. The field does
             not depend on it.
         domain: the octree's root cube, in mesh units: x, y, z of its lower corner, and its edge. It must contain the
@@ -139,8 +140,8 @@ class BuildParams:
         units: the field's unit: `um`, `mm`, `cm`, `m`, `in` or `ft`, to which a mesh file's coordinates are converted
             from the file's unit: `mm` in STEP, `m` in glTF, as named in 3MF, USD and COLLADA. Not with `scale`, and not
             for other files and arrays, which name no unit. None: they stay in the file's unit.
-        gap: for `flood`: the radius of the ball that floods the outside, as a fraction of the diagonal, or `auto`; see
-            `sdfcli.solidify`. None: 0.005.
+        gap: for `flood` and `inside`: the radius of the ball that floods the outside, as a fraction of the diagonal, or
+            `auto`; see `sdfcli.solidify`. None: 0.005.
         holes: `cap`: the holes of an open mesh are closed by faces, to which distances are measured, too, so that the
             field is continuous there; `open`: they are closed for signs only, and the sign jumps.
     """
@@ -178,12 +179,14 @@ class BuildParams:
         check_scale(self.scale, self.units)
         if self.gap is not None:
             object.__setattr__(self, "gap", parse_gap(self.gap))
-            if self.sign != FLOOD:
-                raise UsageError(f"--gap {self.gap}: is for --sign flood; add it")
-        elif self.sign == FLOOD:
+            if self.sign not in SOLIDS:
+                raise UsageError(f"--gap {self.gap}: is for --sign {FLOOD} and {INSIDE}; add one")
+        elif self.sign in SOLIDS:
             object.__setattr__(self, "gap", GAP)
-        if self.holes != OPEN and self.sign == FLOOD:
-            raise UsageError(f"--holes {self.holes}: not with --sign {FLOOD}, which closes holes up to two --gap wide")
+        if self.holes != OPEN and self.sign in SOLIDS:
+            raise UsageError(
+                f"--holes {self.holes}: not with --sign {self.sign}, which closes holes up to two --gap wide"
+            )
         for name in ("depth", "tolerance", "band", "thin", "unit", "scale"):
             value = getattr(self, name)
             if value is not None:  # NumPy's numbers become Python's, as the command has them
@@ -352,9 +355,10 @@ def check_sign(sign: str) -> str:
 
 
 def refuse_flood(params: BuildParams, use: str) -> None:
-    """Raises UsageError for `flood`. use: the refused use, in plural."""
-    if params.sign == FLOOD:
-        raise UsageError(f"--sign {FLOOD}: not for {use}; solidify the mesh first, and use the result")
+    """Raises UsageError for `flood` and `inside`. use: the refused use, in plural."""
+    if params.sign in SOLIDS:
+        remedy = "solidify the mesh first, and use the result" if params.sign == FLOOD else "use another sign"
+        raise UsageError(f"--sign {params.sign}: not for {use}; {remedy}")
 
 
 def check_flag(name: str, value: object) -> None:

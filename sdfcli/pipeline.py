@@ -23,7 +23,18 @@ from sdfcli.mesh.load import Loading, MeshSource
 from sdfcli.mesh.mesh import OF_DEVICE, Mesh
 from sdfcli.octree.grown import Busy, Grown, Limits, Progress
 from sdfcli.octree.kinds import OCTREES
-from sdfcli.params import AUTO, CAP, FLOOD, BuildKeywords, BuildOptions, BuildParams, check_why, parse_share, parse_size
+from sdfcli.params import (
+    AUTO,
+    CAP,
+    INSIDE,
+    SOLIDS,
+    BuildKeywords,
+    BuildOptions,
+    BuildParams,
+    check_why,
+    parse_share,
+    parse_size,
+)
 from sdfcli.quality.certify import Certifier
 from sdfcli.quality.check import uncertain
 from sdfcli.quality.estimate import memory_limit
@@ -114,8 +125,8 @@ def build_field(
     """`build` with checked parameters."""
     if options.why:
         check_why(params.octree)
-    if params.sign == FLOOD and options.keep_nearest:
-        raise UsageError(f"--nearest: not with --sign {FLOOD}, whose triangles are the solid's")
+    if params.sign in SOLIDS and options.keep_nearest:
+        raise UsageError(f"--nearest: not with --sign {params.sign}, whose triangles are the solid's")
     report = progress or (lambda _: None)
     run, stages, octree = Schedule(), Stages(), OCTREES[params.octree]
     report("loading and checking the mesh")
@@ -135,19 +146,19 @@ def build_field(
                 as_read = mesh.on(backend).health
                 mesh, holes = capped(mesh)
                 given = _without_device(mesh) if options.prove else None
-        if params.sign == FLOOD:
+        if params.sign in SOLIDS:
             from sdfcli.solid.solidify import solid_mesh
 
             report("making the solid")
             with stages("solid", backend):
                 diagonal = mesh.diagonal
-                mesh, solid = solid_mesh(mesh, params.gap, backend, options.max_memory)
+                mesh, solid = solid_mesh(mesh, params.gap, backend, options.max_memory, params.sign == INSIDE)
                 given = _without_device(mesh) if options.prove else None
         with stages("check"):
             mesh = mesh.on(backend).merged()
             memory = memory_limit(backend, options.max_memory) if backend.memory.scarce else None
             trees = {"memory": memory, "trees_dominate": octree.trees_dominate}
-            method = AUTO if params.sign == FLOOD else params.sign
+            method = AUTO if params.sign in SOLIDS else params.sign
             scene = Scene.of(mesh, method, backend, params.query, **trees, stages=stages)
             health, mesh = as_read if holes else mesh.health, scene.mesh
         facts = Facts(health, notes, of_file, loading.sha256, _samples(mesh, params.band), diagonal)
@@ -166,7 +177,7 @@ def build_field(
             scene, params, options, facts, run, report, given=given, solid=solid, holes=holes, advised=True
         )
         loading.release_source()
-        return field
+        return field._turned() if params.sign == INSIDE else field
 
 
 def _devices(options: BuildOptions) -> tuple[Backend, list[Backend]]:

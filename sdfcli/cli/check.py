@@ -41,7 +41,7 @@ def _thin() -> Rule:
 class Checked(
     Line,
     title="check",
-    shared="input triangles vertices verdict sign sign_reason sign_confidence lengths watertight notes advice error?",
+    shared="input triangles vertices verdict sign sign_reason sign_confidence lengths watertight notes advice? error?",
 ):
     """A line per usable mesh."""
 

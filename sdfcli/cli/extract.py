@@ -312,7 +312,7 @@ def _deviation(
         if mesh is not None:
             raise UsageError("--mesh: is for fields, not for volumes")
         return {}
-    index = None
+    index, turned = None, False
     if mesh is not None:
         from sdfcli.mesh.load import load_mesh
         from sdfcli.query.mesh_distance import MeshDistance
@@ -325,14 +325,15 @@ def _deviation(
         if "solid" in opened.info:
             sign = "auto"
         if {"solid", "holes"} & opened.info.keys():
-            from sdfcli.solid.again import mesh_again
+            from sdfcli.solid.again import is_turned, mesh_again
 
             loaded = mesh_again(loaded, opened.info, backend)
+            turned = is_turned(opened.info)
         index = MeshDistance._of(Scene.of(loaded, sign, backend))
     if opened.info.get("jump_leaves"):
         there = "is far from the mesh there" if mesh else "distances jump there: a coarse grid has larger errors"
         notes["holes"] = f"the surface closes the mesh's holes, and {there}"
-    found = deviation(surface, opened, iso, index)
+    found = deviation(surface, opened, -iso if turned else iso, index)
     return {"deviation": {"max": found.largest, "rms": found.rms}, "deviation_from": found.reference}
 
 

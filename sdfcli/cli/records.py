@@ -157,9 +157,9 @@ class Line(Record):
     )
     holes: Annotated[Json, stored("holes"), "with `--holes cap`: the holes closed: [its keys](file.md#info)"] = ABSENT
     advice: Annotated[
-        Json | None,
+        Json,
         stored("advice"),
-        "if `auto` finds no certain signs: `sign` and `gap` of a build that makes a solid, null for `auto`; else null",
+        "if `auto` finds no certain signs: `sign` and `gap` of a build that makes a solid; a null gap is `auto`",
     ] = ABSENT
     lengths: Annotated[
         dict[str, Amount | None],

@@ -34,7 +34,13 @@ class Finding(TypedDict):
     then: str
 
 
-class MeshCheck(TypedDict):
+class Advised(TypedDict, total=False):
+    """Advice, if `auto` finds no certain signs: see solid/advice.py."""
+
+    advice: dict[str, Any]
+
+
+class MeshCheck(Advised):
     """A mesh's faults, size and thin walls, as `sdfcli check --json` prints them (docs/reference/json.md)."""
 
     verdict: str
@@ -61,7 +67,6 @@ class MeshCheck(TypedDict):
     sign_reason: str
     sign_confidence: float | None
     sheets: dict[str, float | None]
-    advice: dict[str, Any] | None
     findings: list[Finding]
 
 
@@ -84,12 +89,7 @@ def estimated_check(
     lost = found.may_be_lost(turned, params) if choice.method != "none" else None
     sheets = found.report(lost, turned, params)
     estimated, clean = (verdict(mesh.health, choice, confidence, share) for share in (sheets["lost"], None))
-    advice = None
-    if params.sign == AUTO and uncertain(choice, confidence):
-        from sdfcli.solid.advice import advice_for
-
-        advice = advice_for(turned, backend)
-    facts = {
+    facts: dict[str, Any] = {
         "verdict": estimated,
         "measured": False,
         **report,
@@ -103,9 +103,12 @@ def estimated_check(
         "sign_reason": choice.reason,
         "sign_confidence": confidence,
         "sheets": sheets,
-        "advice": advice,
         "findings": [{"what": what, "then": then} for what, then in findings(mesh, report, choice, params.holes)],
     }
+    if params.sign == AUTO and uncertain(choice, confidence):
+        from sdfcli.solid.advice import advice_for
+
+        facts["advice"] = advice_for(turned, backend)
     return cast(MeshCheck, facts), estimated != clean
 
 

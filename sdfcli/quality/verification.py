@@ -117,10 +117,12 @@ def verify(
     allowed = promised if tolerance is None else tolerance
     backend, report = select_backend(device, threads), progress or LOG.debug
     if {"solid", "holes"} & field.info.keys():
-        from sdfcli.solid.again import mesh_again
+        from sdfcli.solid.again import is_turned, mesh_again
 
         report("making the field's mesh")
         source = mesh_again(source, field.info, backend)
+        if is_turned(field.info):
+            field = field._turned()
     reference = GivenMesh(source, sign != "none", backend)
     found = {}
     for region, points in sample_points(source, band, samples, seed).items():

@@ -7,12 +7,18 @@ from typing import Any
 from sdfcli.backend import Backend
 from sdfcli.mesh.holes import treated
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.params import OPEN
+from sdfcli.params import INSIDE, OPEN
 from sdfcli.solid.solidify import solid_mesh
 
 
 def mesh_again(mesh: Mesh, info: dict[str, Any], backend: Backend) -> Mesh:
-    """The mesh's solid or the mesh with its holes closed, if the field was built from that. info: the field's."""
+    """The mesh's solid or the mesh with its holes closed, if the field was built from that; for a room, its free space,
+    whose distances have opposite signs, see `is_turned`. info: the field's."""
     if "solid" in info:
-        return solid_mesh(mesh, info["solid"]["gap"] / mesh.diagonal, backend)[0]
+        return solid_mesh(mesh, info["solid"]["gap"] / mesh.diagonal, backend, inside=is_turned(info))[0]
     return treated(mesh.on(backend), info.get("parameters", {}).get("holes", OPEN))
+
+
+def is_turned(info: dict[str, Any]) -> bool:
+    """Whether a field's signs are opposite to those of its mesh from `mesh_again`. info: the field's."""
+    return bool(info.get("parameters", {}).get("sign") == INSIDE)
