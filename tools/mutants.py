@@ -146,6 +146,27 @@ MUTANTS = [
         "radius /",
         ("tests/solid/test_advice.py::test_the_gap_is_wide_enough_and_not_much_wider",),
     ),
+    Mutant(
+        "rooms are not turned",
+        "sdfcli/pipeline.py",
+        "return field._turned() if params.sign == INSIDE else field",
+        "return field",
+        ("tests/solid/test_inside.py::test_signs_and_proven_distances",),
+    ),
+    Mutant(
+        "any pocket is the room",
+        "sdfcli/solid/solidify.py",
+        "if share < ROOM:",
+        "if share < 0:",
+        ("tests/solid/test_inside.py::test_no_room",),
+    ),
+    Mutant(
+        "furniture is lost",
+        "sdfcli/solid/surface.py",
+        "(volume < 0) | (np.arange(len(volume)) == volume.argmax())",
+        "(np.arange(len(volume)) == volume.argmax())",
+        ("tests/solid/test_inside.py::test_signs_and_proven_distances",),
+    ),
     # ---- Cell classification ----
     Mutant(
         "bend is half",

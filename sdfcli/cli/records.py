@@ -152,9 +152,9 @@ class Line(Record):
     certificate: Annotated[
         Json, stored("certificate"), "with `build --prove`: leaves not certified: [its keys](file.md#info)"
     ] = ABSENT
-    solid: Annotated[Json, stored("solid"), "with `--sign flood`: facts about the solid: [its keys](file.md#info)"] = (
-        ABSENT
-    )
+    solid: Annotated[
+        Json, stored("solid"), "with `--sign flood` or `inside`: facts about the solid: [its keys](file.md#info)"
+    ] = ABSENT
     holes: Annotated[Json, stored("holes"), "with `--holes cap`: the holes closed: [its keys](file.md#info)"] = ABSENT
     advice: Annotated[
         Json,
