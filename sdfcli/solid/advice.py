@@ -16,7 +16,7 @@ COARSE = 2 * GAP
 
 
 def advice_for(mesh: Mesh, backend: Backend, most_memory: int | None = None) -> dict[str, Any]:
-    """Sign and gap of a build that makes a solid of the mesh, as in a field's info. The gap is the smallest tested one
+    """Sign and gap for a build that makes the mesh a solid, as in a field's info. The gap is the smallest tested one
     that holds, as a fraction of the diagonal; None where the test does not fit into memory."""
     radius = COARSE * mesh.diagonal
     try:

@@ -20,5 +20,5 @@ def mesh_again(mesh: Mesh, info: dict[str, Any], backend: Backend) -> Mesh:
 
 
 def is_turned(info: dict[str, Any]) -> bool:
-    """Whether a field's signs are opposite to those of its mesh from `mesh_again`. info: the field's."""
+    """Whether a field's signs are opposite to its mesh's, from `mesh_again`. info: the field's."""
     return bool(info.get("parameters", {}).get("sign") == INSIDE)

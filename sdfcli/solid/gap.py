@@ -15,7 +15,7 @@ LEAST = 1e-4
 
 def holding(found: Unsigned, radius: float, backend: Backend, inside: bool = False) -> float | None:
     """The smallest of the tested larger radii that keeps a volume from the flood which `radius` lets in; None if none
-    does. Volumes are compared where both balls would fit. inside: the volume of the largest room instead of all."""
+    does. Volumes are compared where both balls would fit. inside: only the largest room counts."""
 
     def kept_by(root: Array, deep: float) -> float:
         return found.room(backend, root, deep)[1] if inside else found.pocket(backend, root, deep)

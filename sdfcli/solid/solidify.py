@@ -27,7 +27,7 @@ THICKNESS = 0.2
 SEEN = 1.25
 """Maximum distance between the flood and a point that it sees, in radii."""
 ROOM = 0.01
-"""Minimum volume of a room, as a share of the bounding box's; smaller spaces are in furniture and walls."""
+"""Minimum room volume, in bounding box volumes; smaller spaces are in furniture and walls."""
 POINTS = 30_000
 """Random points at which the solid is compared with the mesh."""
 

@@ -28,7 +28,7 @@ def boundary(field: Field, cells: int, backend: Backend, room: bool = False) -> 
 
 def outward(mesh: Mesh, backend: Backend, room: bool = False) -> Mesh:
     """The shells of a closed mesh that enclose a volume, oriented outwards; the mesh itself if all do. room: only the
-    largest of them, and the cavities, whose orientation is opposite."""
+    largest one, and the cavities, whose orientation is opposite."""
     edges = mesh.on(backend).connectivity
     _, volume = mesh.shell_sums(edges)
     chosen = (volume < 0) | (np.arange(len(volume)) == volume.argmax()) if room else volume > 0
