@@ -15,7 +15,8 @@ def mesh_again(mesh: Mesh, info: dict[str, Any], backend: Backend) -> Mesh:
     """The mesh's solid or the mesh with its holes closed, if the field was built from that; for a room, its free space,
     whose distances have opposite signs, see `is_turned`. info: the field's."""
     if "solid" in info:
-        return solid_mesh(mesh, info["solid"]["gap"] / mesh.diagonal, backend, inside=is_turned(info))[0]
+        gap = info["solid"]["gap"] / mesh.diagonal
+        return solid_mesh(mesh, gap, backend, inside=is_turned(info), tested=False)[0]
     return treated(mesh.on(backend), info.get("parameters", {}).get("holes", OPEN))
 
 

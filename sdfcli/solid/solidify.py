@@ -141,9 +141,10 @@ def solid_of(
     report: Progress = LOG.debug,
     measured: bool = True,
     inside: bool = False,
+    tested: bool = True,
 ) -> Solid:
     """`solidify` for a mesh. gap: in units; unit: in the mesh's units. measured: whether to compute `distance`. inside:
-    the free space in the room, as a solid.
+    the free space in the room, as a solid. tested: whether larger gaps are tested, for `leak`.
 
     Raises InputError if no room is enclosed, UsageError if a larger gap is needed for one.
     """
@@ -157,7 +158,7 @@ def solid_of(
     report("flood")
     with backend.active():
         root = found.components(backend, radius)
-        leak = None if gap == AUTO else holding(found, radius, backend, inside)
+        leak = None if gap == AUTO or not tested else holding(found, radius, backend, inside)
         if inside:
             root = _room(found, root, radius, leak, unit, backend)
         fine = min(radius, default)
@@ -220,12 +221,17 @@ def leak_text(gap: float) -> str:
 
 
 def solid_mesh(
-    mesh: Mesh, gap: float | str | None, backend: Backend, most_memory: int | None = None, inside: bool = False
+    mesh: Mesh,
+    gap: float | str | None,
+    backend: Backend,
+    most_memory: int | None = None,
+    inside: bool = False,
+    tested: bool = True,
 ) -> tuple[Mesh, dict[str, Any]]:
-    """A mesh's solid, with its domain and unit, and facts about it, as in a field's info. gap: in diagonals. inside:
-    see `solid_of`."""
+    """A mesh's solid, with its domain and unit, and facts about it, as in a field's info. gap: in diagonals. inside,
+    tested: see `solid_of`."""
     chosen = GAP if gap is None else gap
-    solid = solid_of(mesh, chosen, mesh.diagonal, backend, most_memory, measured=False, inside=inside)
+    solid = solid_of(mesh, chosen, mesh.diagonal, backend, most_memory, measured=False, inside=inside, tested=tested)
     made = Mesh(solid.vertices, solid.faces)
     domain = mesh.domain if not mesh.domain.excludes(made.bounds).any() else Domain.around(made.bounds)
     facts = {"gap": solid.gap, "thickness": solid.thickness, "volume": solid.volume, "leak": solid.leak}
