@@ -17,9 +17,13 @@ ENDINGS = (".h5", ".hdf5")
 
 OCTREES = ("adaptive", "bvh")
 SIGNS = ("auto", "pseudonormal", "winding", "none")
-FLOOD = "flood"
-BUILD_SIGNS = (*SIGNS, FLOOD)
+SOLIDS = FLOOD, INSIDE = ("flood", "inside")
+BUILD_SIGNS = (*SIGNS, *SOLIDS)
 """Signs of builds: of a mesh, or of its solid, see solid/."""
+SAMPLE_SIGNS = (*SIGNS, FLOOD)
+"""Signs of training samples."""
+HOLES = OPEN, CAP = ("open", "cap")
+"""Treatment of an open mesh's holes: closed for signs only, or by faces, see mesh/holes.py."""
 AUTO = "auto"
 GAP, GAPS = 0.005, (0.001, 0.25)
 """Default radius of the ball that floods the outside, as a fraction of the diagonal; and the smallest and largest."""
@@ -40,7 +44,7 @@ UNITS = {"um": 1, "mm": 1_000, "cm": 10_000, "m": 1_000_000, "in": 25_400, "ft":
 """Units of `units`, in micrometres."""
 NAME = "{name}"
 """Placeholder for the input's name, without its ending, in an output's name."""
-PLACES = ("domain", "unit", "scale", "units", "gap")
+PLACES = ("domain", "unit", "scale", "units", "gap", "holes")
 """Parameters stored in a field only if given."""
 GRID_RESOLUTION = 128
 """Default point count of exported grids along their longest side."""
@@ -100,6 +104,7 @@ class BuildKeywords(TypedDict, total=False):
     scale: float | None
     units: str | None
     gap: float | str | None
+    holes: str
 
 
 class SampleKeywords(TypedDict, total=False):
@@ -117,6 +122,7 @@ class SampleKeywords(TypedDict, total=False):
     seed: int
     sign: str
     gap: float | str | None
+    holes: str
 
 
 @dataclass(frozen=True)
@@ -137,7 +143,8 @@ class BuildParams:
         thin: thickness, as a fraction of the diagonal, down to which walls and gaps keep both sides. None: 0.75
             tolerances; 0: no such criterion. Without `depth`, the finest level is raised where this needs it.
         sign: the method for inside and outside: `auto`, `pseudonormal`, `winding` or `none`; or `flood`: the field of
-            the solid that `sdfcli.solidify` makes, for open meshes and triangles in any state.
+            the solid that `sdfcli.solidify` makes, for open meshes and triangles in any state; or `inside`: the largest
+            space that the flood does not reach from outside, a room, is outside, all else is solid.
         query: the nearest-triangle algorithm: `fast`, or one from the thesis: `baseline`, `soa`, `cct`. The field does
             not depend on it.
         domain: the octree's root cube, in mesh units: x, y, z of its lower corner, and its edge. It must contain the
@@ -149,8 +156,10 @@ class BuildParams:
         units: the field's unit: `um`, `mm`, `cm`, `m`, `in` or `ft`, to which a mesh file's coordinates are converted
             from the file's unit: `mm` in STEP, `m` in glTF, as named in 3MF, USD and COLLADA. Not with `scale`, and not
             for other files and arrays, which name no unit. None: they stay in the file's unit.
-        gap: for `flood`: the radius of the ball that floods the outside, as a fraction of the diagonal, or `auto`; see
-            `sdfcli.solidify`. None: 0.005.
+        gap: for `flood` and `inside`: the radius of the ball that floods the outside, as a fraction of the diagonal, or
+            `auto`; see `sdfcli.solidify`. None: 0.005.
+        holes: `cap`: the holes of an open mesh are closed by faces, to which distances are measured, too, so that the
+            field is continuous there; `open`: they are closed for signs only, and the sign jumps.
     """
 
     octree: str = "adaptive"
@@ -165,9 +174,10 @@ class BuildParams:
     scale: float | None = None
     units: str | None = None
     gap: float | str | None = None
+    holes: str = OPEN
 
     def __post_init__(self) -> None:
-        for name, allowed in (("octree", OCTREES), ("sign", BUILD_SIGNS), ("query", QUERIES)):
+        for name, allowed in (("octree", OCTREES), ("sign", BUILD_SIGNS), ("query", QUERIES), ("holes", HOLES)):
             if getattr(self, name) not in allowed:
                 raise UsageError(f"--{name} {getattr(self, name)}: use {', '.join(allowed)}")
         if self.depth is not None and not 1 <= whole(self.depth) <= MAX_DEPTH:
@@ -184,6 +194,10 @@ class BuildParams:
             raise UsageError(f"--unit {self.unit}: use a length between {LENGTHS[0]:g} and {LENGTHS[1]:g}")
         check_scale(self.scale, self.units)
         object.__setattr__(self, "gap", _gap_for(self.sign, self.gap))
+        if self.holes != OPEN and self.sign in SOLIDS:
+            raise UsageError(
+                f"--holes {self.holes}: not with --sign {self.sign}, which closes holes up to two --gap wide"
+            )
         for name in ("depth", "tolerance", "band", "thin", "unit", "scale"):
             value = getattr(self, name)
             if value is not None:  # NumPy's numbers become Python's, as the command has them
@@ -234,7 +248,7 @@ class BuildParams:
         made = {name: value for name, value in {**self.__dict__, **chosen}.items() if name != "query"}
         if self.domain is not None:
             made["domain"] = list(self.domain)
-        return {name: value for name, value in made.items() if name not in PLACES or value is not None}
+        return {name: value for name, value in made.items() if name not in PLACES or value not in (None, OPEN)}
 
 
 @dataclass(frozen=True)
@@ -283,6 +297,7 @@ class SampleParams:
         sign: `auto`, `pseudonormal`, `winding` or `none`, as for `sdfcli.build`; or `flood`: samples of the solid that
             `sdfcli.solidify` makes, for open meshes and triangles in any state.
         gap: for `flood`: the ball's radius, as for `sdfcli.build`. None: 0.005.
+        holes: `open` or `cap`, as for `sdfcli.build`; not with `flood`.
     """
 
     schema: str = "deepsdf"
@@ -297,13 +312,17 @@ class SampleParams:
     seed: int = 0
     sign: str = "auto"
     gap: float | str | None = None
+    holes: str = OPEN
 
     def __post_init__(self) -> None:
+        check_holes(self.holes)
         if self.schema not in tuple(SAMPLES):
             raise UsageError(f"--schema {self.schema}: use {', '.join(SAMPLES)}")
-        if self.sign not in BUILD_SIGNS:
-            raise UsageError(f"--sign {self.sign}: use {', '.join(BUILD_SIGNS)}")
+        if self.sign not in SAMPLE_SIGNS:
+            raise UsageError(f"--sign {self.sign}: use {', '.join(SAMPLE_SIGNS)}")
         object.__setattr__(self, "gap", _gap_for(self.sign, self.gap))
+        if self.holes != OPEN and self.sign == FLOOD:
+            raise UsageError(f"--holes {self.holes}: not with --sign {FLOOD}, which closes holes up to two --gap wide")
         if self.count is None:
             object.__setattr__(self, "count", SAMPLES[self.schema])
         for name, low, high, words in (
@@ -346,7 +365,8 @@ class SampleParams:
         """The parameters that determine the samples, by name, as in a file's info; others than `deepsdf`'s by its name
         and without the parameters that it sets."""
         absent = ("schema",) if self.schema == "deepsdf" else DEEPSDF
-        return {name: value for name, value in self.__dict__.items() if value is not None and name not in absent}
+        given = {name: value for name, value in self.__dict__.items() if value is not None and name not in absent}
+        return {name: value for name, value in given.items() if (name, value) != ("holes", OPEN)}
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -365,13 +385,13 @@ class SampleParams:
 
 
 def _gap_for(sign: str, gap: float | str | None) -> float | str | None:
-    """The gap for a sign: with `flood` the default if None. Raises UsageError for one out of range, or with another
+    """The gap for a sign: for a solid the default if None. Raises UsageError for one out of range, or with another
     sign."""
     if gap is None:
-        return GAP if sign == FLOOD else None
+        return GAP if sign in SOLIDS else None
     found = parse_gap(gap)
-    if sign != FLOOD:
-        raise UsageError(f"--gap {found}: is for --sign flood; add it")
+    if sign not in SOLIDS:
+        raise UsageError(f"--gap {found}: is for --sign {FLOOD} and {INSIDE}; add one")
     return found
 
 
@@ -388,6 +408,12 @@ def parse_gap(gap: str | float) -> float | str:
     return found
 
 
+def check_holes(holes: str) -> None:
+    """Raises UsageError unless holes are in HOLES."""
+    if holes not in HOLES:
+        raise UsageError(f"--holes {holes}: use {', '.join(HOLES)}")
+
+
 def check_sign(sign: str) -> str:
     """The sign. Raises UsageError for an unknown one, and for `flood`, which is for builds."""
     if sign not in SIGNS:
@@ -396,9 +422,10 @@ def check_sign(sign: str) -> str:
 
 
 def refuse_flood(params: BuildParams, use: str) -> None:
-    """Raises UsageError for `flood`. use: the refused use, in plural."""
-    if params.sign == FLOOD:
-        raise UsageError(f"--sign {FLOOD}: not for {use}; solidify the mesh first, and use the result")
+    """Raises UsageError for `flood` and `inside`. use: the refused use, in plural."""
+    if params.sign in SOLIDS:
+        remedy = "solidify the mesh first, and use the result" if params.sign == FLOOD else "use another sign"
+        raise UsageError(f"--sign {params.sign}: not for {use}; {remedy}")
 
 
 def check_flag(name: str, value: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from dataclasses import asdict
 from functools import cache, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -17,12 +18,25 @@ from sdfcli.field.field import Field
 from sdfcli.field.from_octree import field_of
 from sdfcli.field.proven import encode
 from sdfcli.field.store import as_field
+from sdfcli.mesh.holes import Holes, capped
 from sdfcli.mesh.load import Loading, MeshSource
 from sdfcli.mesh.mesh import OF_DEVICE, Mesh
 from sdfcli.octree.grown import Busy, Grown, Limits, Progress
 from sdfcli.octree.kinds import OCTREES
-from sdfcli.params import AUTO, FLOOD, BuildKeywords, BuildOptions, BuildParams, check_why, parse_share, parse_size
+from sdfcli.params import (
+    AUTO,
+    CAP,
+    INSIDE,
+    SOLIDS,
+    BuildKeywords,
+    BuildOptions,
+    BuildParams,
+    check_why,
+    parse_share,
+    parse_size,
+)
 from sdfcli.quality.certify import Certifier
+from sdfcli.quality.check import uncertain
 from sdfcli.quality.estimate import memory_limit
 from sdfcli.quality.measure import Facts, Samples, ask, describe, draw_samples, measure
 from sdfcli.query.helper import DeviceHelper
@@ -111,8 +125,8 @@ def build_field(
     """`build` with checked parameters."""
     if options.why:
         check_why(params.octree)
-    if params.sign == FLOOD and options.keep_nearest:
-        raise UsageError(f"--nearest: not with --sign {FLOOD}, whose triangles are the solid's")
+    if params.sign in SOLIDS and options.keep_nearest:
+        raise UsageError(f"--nearest: not with --sign {params.sign}, whose triangles are the solid's")
     report = progress or (lambda _: None)
     run, stages, octree = Schedule(), Stages(), OCTREES[params.octree]
     report("loading and checking the mesh")
@@ -125,22 +139,28 @@ def build_field(
         with stages("load"), backend.active():
             mesh = loading.mesh(backend)  # concurrent: its arrays are copied and hashed
             notes, of_file, given = mesh.notes, mesh.of_file, _without_device(mesh) if options.prove else None
-        solid, diagonal = None, None
-        if params.sign == FLOOD:
+        holes, solid, diagonal = None, None, None
+        if params.holes == CAP:
+            report("closing holes")
+            with stages("holes", backend):
+                as_read = mesh.on(backend).health
+                mesh, holes = capped(mesh)
+                given = _without_device(mesh) if options.prove else None
+        if params.sign in SOLIDS:
             from sdfcli.solid.solidify import solid_mesh
 
             report("making the solid")
             with stages("solid", backend):
                 diagonal = mesh.diagonal
-                mesh, solid = solid_mesh(mesh, params.gap, backend, options.max_memory)
+                mesh, solid = solid_mesh(mesh, params.gap, backend, options.max_memory, params.sign == INSIDE)
                 given = _without_device(mesh) if options.prove else None
         with stages("check"):
             mesh = mesh.on(backend).merged()
             memory = memory_limit(backend, options.max_memory) if backend.memory.scarce else None
             trees = {"memory": memory, "trees_dominate": octree.trees_dominate}
-            method = AUTO if params.sign == FLOOD else params.sign
+            method = AUTO if params.sign in SOLIDS else params.sign
             scene = Scene.of(mesh, method, backend, params.query, **trees, stages=stages)
-            health, mesh = mesh.health, scene.mesh
+            health, mesh = as_read if holes else mesh.health, scene.mesh
         facts = Facts(health, notes, of_file, loading.sha256, _samples(mesh, params.band), diagonal)
         if not octree.host_idle:
             facts.samples.start(run.thread)  # concurrent, as the host is busy until it needs them
@@ -153,9 +173,11 @@ def build_field(
         scene.warm_start = WarmStart.of(previous, scene) if previous else None
         if previous and not scene.warm_start:
             LOG.warning("the previous field is not used: its mesh has another triangle count")
-        field = make_field(scene, params, options, facts, run, report, given=given, solid=solid)
+        field = make_field(
+            scene, params, options, facts, run, report, given=given, solid=solid, holes=holes, advised=True
+        )
         loading.release_source()
-        return field
+        return field._turned() if params.sign == INSIDE else field
 
 
 def _devices(options: BuildOptions) -> tuple[Backend, list[Backend]]:
@@ -194,9 +216,12 @@ def make_field(
     on_grown: Callable[[Grown], None] = lambda _: None,
     given: Mesh | None = None,
     solid: dict[str, Any] | None = None,
+    holes: Holes | None = None,
+    advised: bool = False,
 ) -> Field:
     """Builds a scene's field. on_grown: called with the octree before its arrays become the field's. given: the mesh as
-    given, to prove the field's error; None: no proof. solid: facts about the solid that the mesh is."""
+    given, to prove the field's error; None: no proof. solid: facts about the solid that the mesh is. holes: facts about
+    the holes that its last faces close. advised: whether to store advice if `auto` finds no certain signs."""
     stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
     all_memory = options.max_memory is None
     exact = Deferred(partial(ask, scene, facts.samples, params))
@@ -252,9 +277,16 @@ def make_field(
     known = describe(scene, params, facts, exact.get().confidence, grown, measured)
     if solid is not None:
         known["solid"] = solid
+    if holes is not None:
+        known["holes"] = asdict(holes)
     if certifier is not None:
         known |= certifier.info()
         field._defer(leaf_bound=Deferred.known(encode(certifier.proof.bound, params.tolerance)))
+    if advised and params.sign == AUTO and uncertain(scene.choice, known["sign_confidence"]):
+        from sdfcli.solid.advice import advice_for
+
+        with stages("advice", backend):
+            known["advice"] = advice_for(mesh, backend, options.max_memory)
     _warn(known, params)
     statistics = {"device": backend.name, "previous": scene.warm_start is not None, "notes": facts.notes}
     statistics |= {"queries": grown.queries, "working_bytes": grown.working_bytes}
@@ -275,6 +307,10 @@ def _warn(known: dict[str, Any], params: BuildParams) -> None:
             100 * certain,
             100 * lost,
         )
+    if "advice" in known:
+        from sdfcli.solid.advice import advice_text
+
+        LOG.warning(advice_text(known["advice"]))
     if known.get("solid", {}).get("leak"):
         from sdfcli.solid.solidify import leak_text
 

@@ -41,7 +41,7 @@ LAYERS = [
 ]
 ENTRIES = {"__init__", "__main__", "_version", "start"}
 METHODS = {(name, above) for name in ("field/field.py", "quality/walls.py") for above in ("export", "pictures")}
-METHODS |= {("quality/verification.py", "solid")}
+METHODS |= {(name, "solid") for name in ("quality/check.py", "quality/verification.py")}
 """Methods of Field and Thickness that call layers above, for files and pictures. They import them when called."""
 APPS = "apps"
 """What is above the core; each of its folders is a layer."""

@@ -132,6 +132,63 @@ MUTANTS = [
         "kept = volume[edges.shell_of()] != 0",
         ("tests/solid/test_soups.py",),
     ),
+    # ---- Holes ----
+    Mutant(
+        "holes are closed inside out",
+        "sdfcli/mesh/holes.py",
+        "weights=same - opposite) > 0)",
+        "weights=same - opposite) < 0)",
+        ("tests/mesh/test_holes.py::test_scans_become_closed",),
+    ),
+    Mutant(
+        "any triangulation",
+        "sdfcli/mesh/fill.py",
+        "best = total.argmin(axis=2)",
+        "best = total.argmax(axis=2)",
+        ("tests/mesh/test_fill.py::test_least_area_of_all_triangulations",),
+    ),
+    Mutant(
+        "holes are verified open",
+        "sdfcli/solid/again.py",
+        "return treated(mesh.on(backend)",
+        "return mesh or treated(mesh.on(backend)",
+        ("tests/cli/test_holes.py::test_the_field_is_known_again",),
+    ),
+    Mutant(
+        "advice for chosen signs",
+        "sdfcli/pipeline.py",
+        "if advised and params.sign == AUTO and",
+        "if advised and",
+        ("tests/solid/test_advice.py::test_no_advice_where_signs_are_certain_or_chosen",),
+    ),
+    Mutant(
+        "advice without a test of the gap",
+        "sdfcli/solid/advice.py",
+        "smallest(found, radius, backend) /",
+        "radius /",
+        ("tests/solid/test_advice.py::test_the_gap_is_wide_enough_and_not_much_wider",),
+    ),
+    Mutant(
+        "rooms are not turned",
+        "sdfcli/pipeline.py",
+        "return field._turned() if params.sign == INSIDE else field",
+        "return field",
+        ("tests/solid/test_inside.py::test_signs_and_proven_distances",),
+    ),
+    Mutant(
+        "any pocket is the room",
+        "sdfcli/solid/solidify.py",
+        "if share < ROOM:",
+        "if share < 0:",
+        ("tests/solid/test_inside.py::test_no_room",),
+    ),
+    Mutant(
+        "furniture is lost",
+        "sdfcli/solid/surface.py",
+        "(volume < 0) | (np.arange(len(volume)) == volume.argmax())",
+        "(np.arange(len(volume)) == volume.argmax())",
+        ("tests/solid/test_inside.py::test_signs_and_proven_distances",),
+    ),
     # ---- Cell classification ----
     Mutant(
         "bend is half",

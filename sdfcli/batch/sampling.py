@@ -39,7 +39,7 @@ def sample_into(
     start = time.perf_counter()
     progress("loading and checking the mesh")
     backend = select_backend(first_device(settings.device), settings.threads)
-    given = load_mesh(mesh, backend)
+    given = load_mesh(mesh, backend).on(backend)
     known = {"input": mesh, "output": str(target), "exit_code": 0, "triangles": len(given.faces), "notes": given.notes}
     wanted = {"mesh_sha256": given.sha256, "parameters": json.loads(json.dumps(params.stored))}
     there = _there(target) if settings.skip_existing else None

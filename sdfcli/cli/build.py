@@ -128,6 +128,7 @@ def build(
     max_error: MaxError = None,
     sign: Sign = BuildParams.sign,
     gap: Gap = None,
+    holes: options.Holes = BuildParams.holes,
     require: Require = None,
     scale: Scale = None,
     units: Units = None,
@@ -184,6 +185,7 @@ def build(
         scale=scale,
         units=units,
         gap=gap,
+        holes=holes,
     )
     if why:
         check_why(octree)

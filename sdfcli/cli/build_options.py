@@ -60,7 +60,8 @@ Sign = Annotated[
     typer.Option(
         "--sign",
         **words(*BUILD_SIGNS),
-        help="Sign method; auto chooses by the mesh's faults; flood: the mesh's solid, for open meshes and soups.",
+        help="Sign method; auto chooses by the mesh's faults; flood: the mesh's solid, for open meshes and soups; "
+        "inside: the walls around a room and all beyond, for scans of rooms.",
     ),
 ]
 Gap = Annotated[

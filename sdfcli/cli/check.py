@@ -20,7 +20,7 @@ from sdfcli.cli.build_options import (
     check_require,
     memory_limit,
 )
-from sdfcli.cli.outcomes import counts, named_error, say_coarse, say_notes, unit_of
+from sdfcli.cli.outcomes import counts, named_error, say_advice, say_coarse, say_notes, unit_of
 from sdfcli.cli.output import batch_progress, print_json, print_lines, print_table, progress, say
 from sdfcli.cli.records import Amount, Count, Json, Line, Rule, Vector, keyed, one_of, stored
 from sdfcli.cli.wording import health_text, lengths_of, sheets_text, tessellation_rows, verdict_text
@@ -41,7 +41,7 @@ def _thin() -> Rule:
 class Checked(
     Line,
     title="check",
-    shared="input triangles vertices verdict sign sign_reason sign_confidence lengths watertight notes error?",
+    shared="input triangles vertices verdict sign sign_reason sign_confidence lengths watertight notes advice? error?",
 ):
     """A line per usable mesh."""
 
@@ -92,6 +92,7 @@ def check(
     tolerance: Tolerance = BuildParams.tolerance,
     max_error: MaxError = None,
     sign: options.Sign = BuildParams.sign,
+    holes: options.Holes = BuildParams.holes,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -123,7 +124,7 @@ def check(
     check_require(require)
     most = memory_limit(max_memory)
     params = BuildParams.of(
-        depth=depth, tolerance=tolerance, band=band, thin=thin, sign=sign, unit=unit, max_error=max_error
+        depth=depth, tolerance=tolerance, band=band, thin=thin, sign=sign, holes=holes, unit=unit, max_error=max_error
     )
     found = find_meshes(meshes, listed_names(meshes), recursive)
     settings = Settings(device, threads, most, params=params, force=force, require=require, check=True)
@@ -150,6 +151,7 @@ def _show(outcome: Outcome, alone: bool, params: BuildParams, json: bool, quiet:
         say_notes(outcome)
     if not (failed or quiet):
         say_coarse(outcome, params.tolerance)
+        say_advice(outcome)
     if json:
         facts = {name: each for name, each in outcome.items() if name not in ("status", "output", "unit")}
         print_json(Unusable(**facts) if failed else Checked(**facts, lengths=lengths_of(outcome, unit_of(outcome))))

@@ -344,9 +344,11 @@ def _exact(opened: Any, mesh: Path | None, backend: Backend, notes: dict[str, st
         notes["mesh"] = f"{mesh}: is not the mesh that the field was built from"
     sign = opened.info.get("parameters", {}).get("sign", "auto")
     if "solid" in opened.info:
-        from sdfcli.solid.solidify import solid_again
+        sign = "auto"
+    if {"solid", "holes"} & opened.info.keys():
+        from sdfcli.solid.again import mesh_again
 
-        loaded, sign = solid_again(loaded, opened.info, backend), "auto"
+        loaded = mesh_again(loaded, opened.info, backend)
     return MeshDistance._of(Scene.of(loaded, sign, backend))
 
 
@@ -362,6 +364,10 @@ def _deviation(
     if opened.info.get("jump_leaves"):
         there = "is far from the mesh there" if exact else "distances jump there: a coarse grid has larger errors"
         notes["holes"] = f"the surface closes the mesh's holes, and {there}"
+    if exact is not None and "solid" in opened.info:
+        from sdfcli.solid.again import is_turned
+
+        iso = -iso if is_turned(opened.info) else iso
     found = deviation(surface, opened, iso, exact)
     return {"deviation": {"max": found.largest, "rms": found.rms}, "deviation_from": found.reference}
 

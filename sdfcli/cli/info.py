@@ -15,6 +15,7 @@ from sdfcli.cli.wording import (
     errors_text,
     frames_text,
     health_text,
+    holes_text,
     kept_text,
     leaves_text,
     length_text,
@@ -49,6 +50,8 @@ SHOWN = {
     "error_limit",
     "proven_error",
     "certificate",
+    "holes",
+    "advice",
 }
 """Entries that `_known` words and gives units; others follow unchanged."""
 
@@ -290,6 +293,7 @@ def _known(told: dict[str, Any]) -> list[tuple[str, str]]:
             ),
         ),
         ("kept from", f"{kept}; {leaves_text(told['sheets']['leaves'])} for walls and gaps that are thin"),
+        *([("holes", holes_text(told["holes"]))] if "holes" in told else []),
         ("jump leaves", f"{told['jump_leaves']:,}"),
     ]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sdfcli.params import QUERIES, SIGNS
+from sdfcli.params import HOLES, QUERIES, SIGNS
 
 ADVANCED, DEVICE, SEQUENCES = "Advanced", "Device", "Sequences"
 """Help panels for shared options; options without one come first."""
@@ -49,6 +49,14 @@ Threads = Annotated[
 Sign = Annotated[
     str,
     typer.Option("--sign", **words(*SIGNS), help="Sign method; auto chooses by the mesh's faults."),
+]
+Holes = Annotated[
+    str,
+    typer.Option(
+        "--holes",
+        **words(*HOLES),
+        help="Holes of an open mesh: open to distances and closed for signs only, or closed by faces for both.",
+    ),
 ]
 Query = Annotated[
     str,

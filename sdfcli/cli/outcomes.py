@@ -14,6 +14,7 @@ from sdfcli.cli.wording import (
     coarse_note,
     errors_text,
     health_text,
+    holes_text,
     kept_text,
     leaves_text,
     length_text,
@@ -141,6 +142,8 @@ def show(
                 else:
                     left = time_left_of(done, total, time.perf_counter() - start)
                     _show_line(outcome, _place(len(done), total, left), style)
+                if not style.quiet:
+                    say_advice(outcome)
                 update(len(done))
     finally:
         if done and not (style.quiet or request.here):
@@ -195,6 +198,14 @@ def say_coarse(outcome: Outcome, tolerance: float) -> None:
     note = coarse_note(tolerance * unit_of(outcome), outcome.get("health", outcome)["diagonal"])
     if note is not None:
         say(f"note: {outcome['input']}: {note}")
+
+
+def say_advice(outcome: Outcome) -> None:
+    """Prints advice for a mesh without certain signs."""
+    if outcome.get("advice"):
+        from sdfcli.solid.advice import advice_text
+
+        say(f"note: {outcome['input']}: {advice_text(outcome['advice'])}")
 
 
 def _note_unused(done: list[Outcome], previous: str | None) -> None:
@@ -326,6 +337,7 @@ def _print_table(report: Outcome, verbose: bool) -> None:
         ("diagonal", f"{report['health']['diagonal']:.9g}, {units_text(report['health'])}"),
         ("sign", f"{report['sign']} ({report['sign_reason']})"),
         *([("solid", solid_text(report["solid"], unit, name))] if "solid" in report else []),
+        *([("holes", holes_text(report["holes"]))] if "holes" in report else []),
         ("octree", f"{report['octree']}, {shape}"),
     ]
     if "unit" in report:

@@ -150,6 +150,7 @@ def query(
     approximate: Approximate = None,
     within: Within = None,
     sign: options.Sign = BuildParams.sign,
+    holes: options.Holes = BuildParams.holes,
     frame: options.Frame = None,
     time: options.Time = None,
     device: options.Device = "auto",
@@ -184,6 +185,8 @@ def query(
             raise UsageError("--nearest: fields store no nearest points; query the mesh instead")
         if sign != BuildParams.sign:
             raise UsageError(f"--sign {sign}: a field has its signs already; query the mesh instead")
+        if holes != BuildParams.holes:
+            raise UsageError(f"--holes {holes}: a field has its holes already; query the mesh instead")
         domain, answer = _from_field(file, frame, time, gradient, bounds, device, threads)
     else:
         if frame is not None or time is not None:
@@ -195,10 +198,11 @@ def query(
         from sdfcli.query.mesh_distance import MeshDistance
 
         if within is not None:
-            index = MeshDistance(file, "none", device, threads)
+            index = MeshDistance(file, "none", device, threads, holes=holes)
             _all_within(index, within, approximate, file, points, output, coordinates, force, json, quiet)
             return
-        domain, answer = None, _from_mesh(MeshDistance(file, sign, device, threads), gradient, nearest, k, approximate)
+        index = MeshDistance(file, sign, device, threads, holes=holes)
+        domain, answer = None, _from_mesh(index, gradient, nearest, k, approximate)
     beside = NEAREST if k is None else [f"{name}_{j}" for j in range(1, k + 1) for name in ("triangle", "distance")]
     coordinates = coordinates or (output is not None and output.suffix.lower() == ".csv")
     coordinates &= output is None or output.suffix.lower() != ".ply"  # which has them anyway

@@ -152,9 +152,15 @@ class Line(Record):
     certificate: Annotated[
         Json, stored("certificate"), "with `build --prove`: leaves not certified: [its keys](file.md#info)"
     ] = ABSENT
-    solid: Annotated[Json, stored("solid"), "with `--sign flood`: facts about the solid: [its keys](file.md#info)"] = (
-        ABSENT
-    )
+    solid: Annotated[
+        Json, stored("solid"), "with `--sign flood` or `inside`: facts about the solid: [its keys](file.md#info)"
+    ] = ABSENT
+    holes: Annotated[Json, stored("holes"), "with `--holes cap`: the holes closed: [its keys](file.md#info)"] = ABSENT
+    advice: Annotated[
+        Json,
+        stored("advice"),
+        "if `auto` finds no certain signs: `sign` and `gap` of a build that makes a solid; a null gap is `auto`",
+    ] = ABSENT
     lengths: Annotated[
         dict[str, Amount | None],
         "lengths in the mesh's units for the fractions among `tolerance`, `max_error`, `rms_error`, `proven_error`, "
@@ -186,7 +192,7 @@ class Failed(Line, title="error", shared="input? error"):
 class Stated(
     Line,
     shared="sign sign_reason sign_confidence sheets max_error rms_error error_samples? proven_error? certificate? "
-    "solid? lengths",
+    "solid? holes? advice? lengths",
 ):
     """A build's results, as in the field's info."""
 

@@ -122,6 +122,7 @@ def samples(
     seed: Seed = SampleParams.seed,
     sign: Sign = SampleParams.sign,
     gap: Gap = None,
+    holes: options.Holes = SampleParams.holes,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -160,6 +161,7 @@ def samples(
         seed=seed,
         sign=sign,
         gap=gap,
+        holes=holes,
     )
     check_jobs(jobs, scheduler)
     check_require(require)

@@ -43,6 +43,14 @@ def solid_text(solid: dict[str, Any], unit: float, name: str) -> str:
     return f"the outside is what a ball of radius {gap} reaches; volume {solid['volume']:.6g}"
 
 
+def holes_text(holes: dict[str, Any]) -> str:
+    """Number and size of the holes that were closed, in the mesh's units."""
+    if not holes["count"]:
+        return "none to close"
+    many, area = f"{holes['count']:,} hole{'' if holes['count'] == 1 else 's'}", error_text(holes["area"])
+    return f"{many} closed by {holes['faces']:,} faces; the widest {error_text(holes['widest'])}, area {area} in all"
+
+
 def leaves_text(count: int) -> str:
     """A leaf count as text."""
     return f"{count:,} lea{'f' if count == 1 else 'ves'}"

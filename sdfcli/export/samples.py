@@ -17,6 +17,7 @@ from sdfcli.errors import InputError, UsageError
 from sdfcli.export.dual_grid import DualGrid, dual_grid
 from sdfcli.export.outer_edges import SEEN, OuterEdges, Outside
 from sdfcli.export.schemas import SCHEMAS, Schema
+from sdfcli.mesh.holes import treated
 from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import FLOOD, GAP, SampleKeywords, SampleParams
@@ -147,15 +148,15 @@ def samples(
     networks. The same mesh and parameters give the same samples.
 
     Distances are `MeshDistance`'s: exact up to 1.2e-7 of its diagonal, in the mesh as read, whose holes are closed
-    for signs only.
+    for signs only, unless `holes` is `cap`.
 
     Args:
         source: a path, a `trimesh.Trimesh`, a pair of arrays: vertices (v, 3) and faces (f, 3), or a `MeshDistance`,
             whose device and sign are then used.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. Samples do not depend on it.
         threads: CPU thread count; default: all CPUs available to the process.
-        parameters: `schema`, `count`, `uniform`, `surface`, `sigma`, `normals`, `normalized`, `angle`, `seed`, `sign`
-            and `gap`: see `sdfcli.params.SampleParams`. No `sign` or `gap` with a `MeshDistance`.
+        parameters: `schema`, `count`, `uniform`, `surface`, `sigma`, `normals`, `normalized`, `angle`, `seed`, `sign`,
+            `gap` and `holes`: see `sdfcli.params.SampleParams`. No `sign`, `gap` or `holes` with a `MeshDistance`.
 
     Raises:
         InputError: the mesh cannot be read or used, or encloses nothing, so that its distances have no sign.
@@ -165,12 +166,12 @@ def samples(
     """
     params = SampleParams.of(**parameters)
     if isinstance(source, MeshDistance):
-        for name in ("sign", "gap"):
+        for name in ("sign", "gap", "holes"):
             if name in parameters:
                 raise UsageError(f"{name}: a MeshDistance has its own; give it there")
         return draw(Shape.of(source), replace(params, sign=source.sign.method))
     backend = select_backend(device, threads)
-    return draw(Shape.made(load_mesh(source, backend), params, backend), params)
+    return draw(Shape.made(load_mesh(source, backend).on(backend), params, backend), params)
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ class Shape:
     def made(cls, mesh: Mesh, params: SampleParams, backend: Backend, most_memory: int | None = None) -> Shape:
         """The shape of a mesh, or with `flood` that of its solid."""
         if params.sign != FLOOD:
-            return cls.of(MeshDistance._of(Scene.of(mesh, params.sign, backend), mesh))
+            return cls.of(MeshDistance._of(Scene.of(treated(mesh, params.holes), params.sign, backend), mesh))
         solid, facts = solid_mesh(mesh, params.gap, backend, most_memory)
         index = MeshDistance._of(Scene.of(solid, "auto", backend), solid)
         fine = min(facts["gap"], mesh.unit * GAP)

@@ -43,9 +43,11 @@ class SharpParts:
 
 
 def check_sharp(field: Any, iso: float) -> None:
-    """Raises UsageError for a source without sharp edges: a volume, an unsigned field, another level than 0."""
+    """Raises UsageError for a source without sharp edges: a volume, a solid or unsigned field, another level than 0."""
     if not isinstance(field, Field):
         raise UsageError("--sharp: is for fields; a volume has no mesh")
+    if "solid" in field.info:
+        raise UsageError("--sharp: the field's solid has no sharp edges")
     if is_unsigned(field):
         raise UsageError("--sharp: the field has no signs, hence no surface at 0")
     if iso != 0.0:

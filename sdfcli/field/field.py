@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
@@ -130,6 +130,10 @@ class Field:
     def corners(self) -> int:
         """Number of leaf corners."""
         return self._stored.corners if self._stored else len(self.corner_key)
+
+    def _turned(self) -> Field:
+        """The field with opposite signs."""
+        return replace(self, distance=-self.distance)
 
     @property
     def bounds(self) -> npt.NDArray[np.float64]:

@@ -15,6 +15,7 @@ from sdfcli.errors import InputError
 from sdfcli.field.device_field import DeviceField
 from sdfcli.field.field import Field, gpu_of, stated
 from sdfcli.field.stated_error import StatedError
+from sdfcli.params import INSIDE
 
 NO_BOUNDS = "the field stores no proven bounds; build it with --prove (in Python prove=True)"
 
@@ -100,7 +101,7 @@ def bound_at(field: Field, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
         most = xp.where(share < 1.0, own / (1.0 - share), math.inf)  # d <= own + share d outside the band
     most = xp.minimum(most, math.sqrt(3.0) * field.domain.length)  # the mesh lies in the domain
     bound: npt.NDArray[np.float64] = (1 + ROUNDING) * near * xp.maximum(1.0, most / band)
-    if not closed:
+    if not closed or parameters.get("sign") == INSIDE:  # outside the domain, the sign is not that of `sample`
         bound += xp.where(away > 0.0, 2.0 * (own + away), 0.0)
         return bound
     least = xp.sqrt(xp.maximum(own - bound, 0.0) ** 2 + away**2)  # the domain is convex

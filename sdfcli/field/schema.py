@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sdfcli.errors import InputError
-from sdfcli.params import AUTO, BUILD_SIGNS, GAPS, LENGTHS, MAX_DEPTH, OCTREES, PLACES, SIGNS, UNITS
+from sdfcli.params import AUTO, BUILD_SIGNS, CAP, FLOOD, GAPS, LENGTHS, MAX_DEPTH, OCTREES, PLACES, SIGNS, UNITS
 
 MOST_NESTED = 8
 """Maximum nesting of lists and objects in entries without a schema."""
@@ -82,7 +82,7 @@ DIGEST = matching("[0-9a-f]{64}", "64 hexadecimal digits")
 YES_OR_NO = Kind("true or false", lambda value: isinstance(value, bool), {"type": "boolean"})
 COUNT = whole(0, 2**63 - 1)
 FRACTION = between(0, 1)
-MAY_LACK = (*PLACES, "deflection", "error_samples", "proven_error", "certificate", "solid")
+MAY_LACK = (*PLACES, "deflection", "error_samples", "proven_error", "certificate", "solid", "holes", "advice")
 """Entries stored only if given, or lacking in files of earlier versions."""
 ERROR = LENGTH = number(0, 1e30)
 """Fractions of the field's unit, which may be smaller than all lengths in the mesh."""
@@ -130,12 +130,23 @@ INFO: Schema = {
             lambda value: value == AUTO or (_is_number(value) and GAPS[0] <= value <= GAPS[1]),
             {"type": ["number", "string"], "minimum": GAPS[0], "maximum": GAPS[1], "pattern": f"^{AUTO}$"},
         ),
+        "holes": one_of(CAP),
     },
     "solid": {
         "gap": LENGTH,
         "thickness": LENGTH,
         "volume": number(0, 1e93),
         "leak": or_null(LENGTH),
+    },
+    "holes": {
+        "count": COUNT,
+        "faces": COUNT,
+        "widest": LENGTH,
+        "area": number(0, 1e62),
+    },
+    "advice": {
+        "sign": one_of(FLOOD),
+        "gap": or_null(number(*GAPS)),
     },
     "verdict": WORD,
     "sign": one_of(*(sign for sign in SIGNS if sign != "auto")),

@@ -9,9 +9,10 @@ import numpy as np
 
 from sdfcli.backend import select_backend
 from sdfcli.mesh.health import Health, count_text
+from sdfcli.mesh.holes import treated
 from sdfcli.mesh.load import MeshSource, load_placed
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.params import FEW_LOST, BuildParams
+from sdfcli.params import AUTO, CAP, FEW_LOST, BuildParams
 from sdfcli.quality.accuracy import sample_points
 from sdfcli.quality.thickness import find_sheets, spots
 from sdfcli.query.mesh_distance import MeshDistance
@@ -33,7 +34,13 @@ class Finding(TypedDict):
     then: str
 
 
-class MeshCheck(TypedDict):
+class Advised(TypedDict, total=False):
+    """Advice, if `auto` finds no certain signs: see solid/advice.py."""
+
+    advice: dict[str, Any]
+
+
+class MeshCheck(Advised):
     """A mesh's faults, size and thin walls, as `sdfcli check --json` prints them (docs/reference/json.md)."""
 
     verdict: str
@@ -72,8 +79,8 @@ def estimated_check(
     Raises InputError for an unusable mesh, UsageError for one that leaves the domain.
     """
     backend = select_backend(device, threads)
-    mesh = load_placed(source, params, backend)
-    scene = Scene.of(mesh, params.sign, backend)
+    mesh = load_placed(source, params, backend).on(backend)
+    scene = Scene.of(treated(mesh, params.holes), params.sign, backend)
     turned = scene.mesh
     places = spots(turned)
     confidence, choice = confidence_of(scene, params.band), scene.choice
@@ -82,7 +89,7 @@ def estimated_check(
     lost = found.may_be_lost(turned, params) if choice.method != "none" else None
     sheets = found.report(lost, turned, params)
     estimated, clean = (verdict(mesh.health, choice, confidence, share) for share in (sheets["lost"], None))
-    facts = {
+    facts: dict[str, Any] = {
         "verdict": estimated,
         "measured": False,
         **report,
@@ -96,8 +103,12 @@ def estimated_check(
         "sign_reason": choice.reason,
         "sign_confidence": confidence,
         "sheets": sheets,
-        "findings": [{"what": what, "then": then} for what, then in findings(mesh, report, choice)],
+        "findings": [{"what": what, "then": then} for what, then in findings(mesh, report, choice, params.holes)],
     }
+    if params.sign == AUTO and uncertain(choice, confidence):
+        from sdfcli.solid.advice import advice_for
+
+        facts["advice"] = advice_for(turned, backend)
     return cast(MeshCheck, facts), estimated != clean
 
 
@@ -127,15 +138,18 @@ def verdict(health: Health, choice: SignChoice, confidence: float | None, lost: 
 
     lost: share of the surface lost in thin parts, see thickness.py; None without signs.
     """
-    if choice.method == "none" and not choice.requested:
-        return "doubtful"
-    if (confidence is not None and confidence < SURE) or (lost or 0.0) > 1 - SURE:
+    if uncertain(choice, confidence) or (lost or 0.0) > 1 - SURE:
         return "doubtful"
     return "usable" if health.faults or choice.inverted or choice.crossing or (lost or 0.0) > FEW_LOST else "good"
 
 
-def findings(mesh: Mesh, report: dict[str, Any], choice: SignChoice) -> list[tuple[str, str]]:
-    """A mesh's faults, each with its remedy in a build; without signs they need none."""
+def uncertain(choice: SignChoice, confidence: float | None) -> bool:
+    """Whether no sign is possible although none were refused, or too few points have a certain one."""
+    return (choice.method == "none" and not choice.requested) or (confidence is not None and confidence < SURE)
+
+
+def findings(mesh: Mesh, report: dict[str, Any], choice: SignChoice, holes: str) -> list[tuple[str, str]]:
+    """A mesh's faults, each with its remedy in a build; without signs they need none. holes: see BuildParams."""
     remedies = {
         "open_edges": "signs as if the holes were closed",
         "inconsistent_edges": "faces turned to agree, where that is possible",
@@ -148,6 +162,8 @@ def findings(mesh: Mesh, report: dict[str, Any], choice: SignChoice) -> list[tup
     if choice.method == "none":
         kept = dict.fromkeys(remedies, "kept, and irrelevant to distances without signs")
         remedies = {**kept, "open_edges": "distances without signs"}
+    if holes == CAP:
+        remedies["open_edges"] = "holes closed by faces"
     found = [(count_text(report[name], name), then) for name, then in remedies.items() if report[name]]
     largest = float(np.abs(mesh.bounds).max())
     step = float(np.spacing(np.float32(largest))) / mesh.diagonal

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sdfcli.backend import Backend, select_backend
 from sdfcli.backend.overflow import least_limit, overflow, room_elsewhere
+from sdfcli.mesh.holes import treated
 from sdfcli.mesh.load import MeshSource, load_placed
 from sdfcli.octree.budget import BYTES_PER_CELL, PEAK_BYTES, SAMPLE
 from sdfcli.octree.density import bvh_octree, bytes_for
@@ -104,7 +105,7 @@ def estimate_of(source: MeshSource, params: BuildParams, options: BuildOptions) 
     start = time.perf_counter()
     backend = select_backend(options.device, options.threads)
     used = backend.memory_used()
-    mesh = load_placed(source, params, backend).on(backend).merged()
+    mesh = treated(load_placed(source, params, backend).on(backend), params.holes).merged()
     index = MeshDistance(mesh, params.sign, options.device, options.threads)
     begun = time.perf_counter()
     scene = index._scene

@@ -77,7 +77,8 @@ def verify(
 
     The points lie near the surface, in the band around it, and anywhere in the domain. Exact distances, and the winding
     numbers that decide inside and outside, are computed in float64 by independent code, from the mesh as given. For a
-    field built with `sign="flood"`, they are those of the mesh's solid, which is made again.
+    field built with `sign="flood"`, they refer to the mesh's solid, with `holes="cap"` to the mesh with its holes
+    closed, which is made again.
 
     Args:
         field: a Field, or its path.
@@ -115,11 +116,13 @@ def verify(
     source = loaded if unit is None else loaded.placed(None, unit)
     allowed = promised if tolerance is None else tolerance
     backend, report = select_backend(device, threads), progress or LOG.debug
-    if "solid" in field.info:
-        from sdfcli.solid.solidify import solid_again
+    if {"solid", "holes"} & field.info.keys():
+        from sdfcli.solid.again import is_turned, mesh_again
 
-        report("making the solid")
-        source = solid_again(source, field.info, backend)
+        report("making the field's mesh")
+        source = mesh_again(source, field.info, backend)
+        if is_turned(field.info):
+            field = field._turned()
     reference = GivenMesh(source, sign != "none", backend)
     found = {}
     for region, points in sample_points(source, band, samples, seed).items():

@@ -14,9 +14,10 @@ from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import InputError
 from sdfcli.field.field import as_points, is_cupy
 from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.holes import treated
 from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.params import check_sign
+from sdfcli.params import OPEN, check_holes, check_sign
 from sdfcli.query.nearest_triangles import NearestTriangles, check_form
 from sdfcli.query.within import check_radius, filtered, gathered, listed
 from sdfcli.runtime.log import LOG
@@ -65,20 +66,28 @@ class MeshDistance:
         sign: `auto`, `pseudonormal`, `winding` or `none`, as for `sdfcli.build`.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. Results do not depend on it.
         threads: CPU thread count; default: all CPUs available to the process.
+        holes: `cap`: the holes of an open mesh are closed by faces, as for `sdfcli.build`; they follow the mesh's own.
 
     Raises:
         InputError: the mesh cannot be read or used.
-        UsageError: an unknown `sign` or `device`.
+        UsageError: an unknown `sign`, `holes` or `device`.
         DeviceError: the device or its software is missing.
         OutOfMemoryError: the mesh or its index does not fit into memory.
     """
 
     def __init__(
-        self, source: MeshSource, sign: str = "auto", device: str = "auto", threads: int | None = None
+        self,
+        source: MeshSource,
+        sign: str = "auto",
+        device: str = "auto",
+        threads: int | None = None,
+        *,
+        holes: str = OPEN,
     ) -> None:
+        check_holes(holes)
         backend = select_backend(device, threads)
-        mesh = load_mesh(source, backend)
-        self._scene, self._given = Scene.of(mesh, check_sign(sign), backend), copy(mesh)
+        mesh = load_mesh(source, backend).on(backend)
+        self._scene, self._given = Scene.of(treated(mesh, holes), check_sign(sign), backend), copy(mesh)
         self._given.release()
         self._told, self._known = False, {}
         _ = self._scene.unsigned_index
@@ -109,7 +118,7 @@ class MeshDistance:
 
     @property
     def mesh(self) -> Mesh:
-        """The mesh, its faces oriented as for the signs."""
+        """The mesh, its faces oriented as for the signs, with those that close holes."""
         return self._scene.mesh
 
     @property

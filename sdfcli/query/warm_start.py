@@ -44,6 +44,8 @@ class WarmStart:
         """
         mesh, nearest, count = field.info.get("mesh"), field.nearest, len(scene.order)
         triangles = mesh.get("triangles") if isinstance(mesh, dict) else None
+        if triangles is not None and "holes" in field.info:
+            triangles += field.info["holes"].get("faces", 0)
         if triangles != count or (nearest is not None and nearest.max() >= count):
             return None
         if nearest is None:

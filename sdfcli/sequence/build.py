@@ -17,7 +17,7 @@ from sdfcli.mesh.load import MeshSource, load_placed
 from sdfcli.mesh.mesh import Domain, Mesh, diagonal_of
 from sdfcli.octree.grown import Grown, Progress
 from sdfcli.octree.kinds import OCTREES
-from sdfcli.params import BuildKeywords, BuildOptions, BuildParams, parse_size, refuse_flood
+from sdfcli.params import OPEN, BuildKeywords, BuildOptions, BuildParams, parse_size, refuse_flood
 from sdfcli.pipeline import make_field
 from sdfcli.quality.estimate import memory_limit
 from sdfcli.quality.measure import MEASURED_POINTS, Facts, Samples, draw_samples
@@ -75,8 +75,11 @@ def build_sequence(
     a frame that leaves `domain`.
     """
     options = BuildOptions(device, threads, parse_size(max_memory))
-    refuse_flood(BuildParams.of(**parameters), "sequences")
-    builds = SequenceBuild(frames, BuildParams.of(**parameters), options, cold, progress or LOG.debug)
+    params = BuildParams.of(**parameters)
+    refuse_flood(params, "sequences")
+    if params.holes != OPEN:
+        raise UsageError(f"--holes {params.holes}: not for sequences; build each frame by itself")
+    builds = SequenceBuild(frames, params, options, cold, progress or LOG.debug)
     return (frame.build() for frame in builds)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from sdfcli.backend import Backend, select_backend
-from sdfcli.errors import UsageError
+from sdfcli.backend import Array, Backend, select_backend
+from sdfcli.errors import InputError, UsageError
 from sdfcli.mesh.arrays import Faces, Floats
 from sdfcli.mesh.load import MeshSource, load_mesh
 from sdfcli.mesh.mesh import Domain, Mesh
@@ -26,6 +26,8 @@ THICKNESS = 0.2
 """Distance between the surface and the mesh, in radii, at most in default radii: half a sheet's minimum thickness."""
 SEEN = 1.25
 """Maximum distance between the flood and a point that it sees, in radii."""
+ROOM = 0.01
+"""Minimum room volume, in bounding box volumes; smaller spaces are in furniture and walls."""
 POINTS = 30_000
 """Random points at which the solid is compared with the mesh."""
 
@@ -138,29 +140,39 @@ def solid_of(
     faces: int | None = None,
     report: Progress = LOG.debug,
     measured: bool = True,
+    inside: bool = False,
+    tested: bool = True,
 ) -> Solid:
-    """`solidify` for a mesh. gap: in units; unit: in the mesh's units. measured: whether to compute `distance`."""
+    """`solidify` for a mesh. gap: in units; unit: in the mesh's units. measured: whether to compute `distance`. inside:
+    the free space in the room, as a solid. tested: whether larger gaps are tested, for `leak`.
+
+    Raises InputError if no room is enclosed, UsageError if a larger gap is needed for one.
+    """
     default = unit * GAP
     radius = default if isinstance(gap, str) else unit * gap
     report("distances")
     found = Unsigned.of(mesh, radius, default, backend, most_memory)
     if gap == AUTO:
         report("testing radii")
-        radius = smallest(found, radius, backend)
+        radius = smallest(found, radius, backend, inside)
     report("flood")
     with backend.active():
         root = found.components(backend, radius)
-        leak = None if gap == AUTO else holding(found, radius, backend)
+        leak = None if gap == AUTO or not tested else holding(found, radius, backend, inside)
+        if inside:
+            root = _room(found, root, radius, leak, unit, backend)
         fine = min(radius, default)
         if fine < radius:
             root = found.spread(backend, root, radius, fine)
         field = found.flooded(backend, root, fine)
+        if inside:
+            field = replace(field, distance=-field.distance)
     report("surface")
-    flood = boundary(field, 1 << found.level, backend)
+    flood = boundary(field, 1 << found.level, backend, inside)
     del field, root
     half = THICKNESS * fine
     vertices = moved_back(flood.vertices, unsigned(found.mesh, backend), fine, half)
-    made = outward(Mesh(vertices, flood.faces), backend)
+    made = outward(Mesh(vertices, flood.faces), backend, inside)
     if faces is not None and len(made.faces) > faces:
         report("collapsing edges")
         made = fewer_faces(made, int(faces), backend)
@@ -182,6 +194,24 @@ def solid_of(
     )
 
 
+def _room(found: Unsigned, root: Array, radius: float, leak: float | None, unit: float, backend: Backend) -> Array:
+    """Sides as from `components`, with the largest room as the outside. root: from there, for `radius`. leak: see
+    Solid. Raises the errors of `solid_of`."""
+    if leak is not None:
+        closing = 1.005 * leak / unit  # not below it when rounded
+        raise UsageError(
+            f"--gap {radius / unit:.3g}: the room is open to the outside; use --gap {closing:.3g}, or --gap auto"
+        )
+    label, volume = found.room(backend, root, radius)
+    share = volume / max(float(np.prod(found.mesh.bounds[1] - found.mesh.bounds[0])), np.finfo(np.float64).tiny)
+    if share < ROOM:
+        raise InputError(
+            f"--sign inside: no room is enclosed; the largest space that the flood does not reach has {share:.1%} of "
+            "the bounding box's volume"
+        )
+    return (root != np.uint32(label)).astype(np.uint32)
+
+
 def leak_text(gap: float) -> str:
     """A note on a leak. gap: a larger radius, without it."""
     return (
@@ -191,19 +221,21 @@ def leak_text(gap: float) -> str:
 
 
 def solid_mesh(
-    mesh: Mesh, gap: float | str | None, backend: Backend, most_memory: int | None = None
+    mesh: Mesh,
+    gap: float | str | None,
+    backend: Backend,
+    most_memory: int | None = None,
+    inside: bool = False,
+    tested: bool = True,
 ) -> tuple[Mesh, dict[str, Any]]:
-    """A mesh's solid, with its domain and unit, and facts about it, as in a field's info. gap: in units."""
-    solid = solid_of(mesh, GAP if gap is None else gap, mesh.unit, backend, most_memory, measured=False)
+    """A mesh's solid, with its domain and unit, and facts about it, as in a field's info. gap: in diagonals. inside,
+    tested: see `solid_of`."""
+    chosen = GAP if gap is None else gap
+    solid = solid_of(mesh, chosen, mesh.diagonal, backend, most_memory, measured=False, inside=inside, tested=tested)
     made = Mesh(solid.vertices, solid.faces)
     domain = mesh.domain if not mesh.domain.excludes(made.bounds).any() else Domain.around(made.bounds)
     facts = {"gap": solid.gap, "thickness": solid.thickness, "volume": solid.volume, "leak": solid.leak}
     return made.placed(domain, mesh.unit), facts
-
-
-def solid_again(mesh: Mesh, info: dict[str, Any], backend: Backend) -> Mesh:
-    """The solid whose field was built from a mesh with `flood`. info: the field's."""
-    return solid_mesh(mesh, info["solid"]["gap"] / mesh.unit, backend)[0]
 
 
 def _seen_distance(mesh: Mesh, flood: Mesh, solid: Mesh, radius: float, backend: Backend) -> SeenDistance | None:

@@ -19,18 +19,20 @@ WALL = 1.5
 TINY = float(np.finfo(np.float64).tiny)
 
 
-def boundary(field: Field, cells: int, backend: Backend) -> Mesh:
+def boundary(field: Field, cells: int, backend: Backend, room: bool = False) -> Mesh:
     """The closed surface where `field`, from `Unsigned.flooded`, is 0. cells: as many as in its finest level, so that
-    no passage of the flood is lost. Components that enclose nothing are dropped."""
+    no passage of the flood is lost. Components that enclose nothing are dropped. room: see `outward`."""
     found = extract(FieldSource(backend, field, cells, 0.0), [backend])
-    return outward(Mesh(found.vertices, found.faces), backend)
+    return outward(Mesh(found.vertices, found.faces), backend, room)
 
 
-def outward(mesh: Mesh, backend: Backend) -> Mesh:
-    """The shells of a closed mesh that enclose a volume, oriented outwards; the mesh itself if all do."""
+def outward(mesh: Mesh, backend: Backend, room: bool = False) -> Mesh:
+    """The shells of a closed mesh that enclose a volume, oriented outwards; the mesh itself if all do. room: only the
+    largest one, and the cavities, whose orientation is opposite."""
     edges = mesh.on(backend).connectivity
     _, volume = mesh.shell_sums(edges)
-    kept = volume[edges.shell_of()] > 0
+    chosen = (volume < 0) | (np.arange(len(volume)) == volume.argmax()) if room else volume > 0
+    kept = chosen[edges.shell_of()]
     if kept.all():
         return mesh
     faces = mesh.faces[kept]

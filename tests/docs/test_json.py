@@ -83,9 +83,9 @@ EXAMPLES = {
     "doctor": "doctor",
 }
 MORE = {
-    "build": {"error", "proven_error", "certificate", "solid"},
-    "info": {"solid"},
-    "check": {"error"},
+    "build": {"error", "proven_error", "certificate", "solid", "holes", "advice"},
+    "info": {"solid", "holes", "advice"},
+    "check": {"error", "advice"},
     "samples": {"error"},
     "query, a point": {
         "gx",
@@ -222,6 +222,8 @@ def test_the_schema_of_info_is_its_check() -> None:
     """A value that one refuses the other refuses, too."""
     info = sdfcli.build(TORUS, device="cpu", depth=3, unit=4, prove=True).info
     info["solid"] = {"gap": 0.1, "thickness": 0.01, "volume": 1.0, "leak": None}
+    info["holes"] = {"count": 1, "faces": 2, "widest": 0.1, "area": 0.01}
+    info["advice"] = {"sign": "flood", "gap": 0.01}
     schema = Draft202012Validator(as_json_schema(INFO))
     wrong = (None, True, -1, 0, 1, 2.5, 1e300, "text", "A word", [], [1, 2, 3, 4], [1, 2, 3, "x"], {}, {"x": 1})
     for names, kind in entries(INFO):
