@@ -21,9 +21,9 @@ from sdfcli.cli.batch_options import (
     jobs_of,
     run_all,
 )
-from sdfcli.cli.build_options import BARS, Gap, MaxMemory, Sign, check_require, memory_limit
+from sdfcli.cli.build_options import BARS, Gap, MaxMemory, check_require, memory_limit
 from sdfcli.cli.outcomes import Style
-from sdfcli.params import SAMPLES, SampleParams
+from sdfcli.params import SAMPLE_SIGNS, SAMPLES, SampleParams
 
 ENDINGS = (".npz",)
 SIGMA = ",".join(map(str, SampleParams.sigma))
@@ -64,6 +64,14 @@ Sigma = Annotated[
         metavar="S1,S2,...",
         help="Standard deviations of the samples near the surface, each for the same number, in radii of the "
         "enclosing sphere.",
+    ),
+]
+Sign = Annotated[
+    str,
+    typer.Option(
+        "--sign",
+        **options.words(*SAMPLE_SIGNS),
+        help="Sign method; auto chooses by the mesh's faults; flood: the mesh's solid, for open meshes and soups.",
     ),
 ]
 Normals = Annotated[bool, typer.Option("--normals", help="Add unit normals, the gradients of the distance.")]

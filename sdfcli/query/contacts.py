@@ -19,7 +19,7 @@ from sdfcli.field.store import as_field
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.load import MeshSource
 from sdfcli.mesh.mesh import PADDING
-from sdfcli.params import real
+from sdfcli.params import INSIDE, real
 from sdfcli.query.poses import checked_poses
 from sdfcli.query.sphere_tree import ABREAST, SphereTree
 from sdfcli.query.swallowed import pieces_of, swallowed
@@ -191,8 +191,13 @@ class Descent:
     """Traversal of the sphere tree by a mesh at poses."""
 
     def __init__(self, field: Field, tree: SphereTree, poses: Floats, scales: Floats) -> None:
-        """Takes poses (t, 4, 4) and scales (t,) from `checked_poses`. Raises InputError for poses that are too far
-        away."""
+        """Takes poses (t, 4, 4) and scales (t,) from `checked_poses`. Raises InputError for a room's field, and for
+        poses that are too far away."""
+        if field.info.get("parameters", {}).get("sign") == INSIDE:
+            raise InputError(
+                "contacts: not for fields with --sign inside, as a room's walls go on where the field ends; use the "
+                "scan's unsigned field"
+            )
         self.field, self.tree, self.backend = field, tree, tree._backend
         self.given, self.given_scales = poses, scales
         self.error, self.unsigned = error_for_bounds(field), is_unsigned(field)

@@ -168,7 +168,7 @@ def solid_of(
         if inside:
             field = replace(field, distance=-field.distance)
     report("surface")
-    flood = boundary(field, 1 << found.level, backend, inside)
+    flood = boundary(field, 1 << found.level, fine, backend, inside)
     del field, root
     half = THICKNESS * fine
     vertices = moved_back(flood.vertices, unsigned(found.mesh, backend), fine, half)

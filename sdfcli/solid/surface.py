@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sdfcli.backend import Backend
@@ -19,19 +21,21 @@ WALL = 1.5
 TINY = float(np.finfo(np.float64).tiny)
 
 
-def boundary(field: Field, cells: int, backend: Backend, room: bool = False) -> Mesh:
-    """The closed surface where `field`, from `Unsigned.flooded`, is 0. cells: as many as in its finest level, so that
-    no passage of the flood is lost. Components that enclose nothing are dropped. room: see `outward`."""
+def boundary(field: Field, cells: int, radius: float, backend: Backend, room: bool = False) -> Mesh:
+    """The closed surface where `field`, from `Unsigned.flooded` for `radius`, is 0. cells: as many as in its finest
+    level, so that no passage of the flood is lost. Components that enclose nothing, or less than a ball of half the
+    radius, are dropped: single corners in a passage, as a mesh has the radius around it. room: see `outward`."""
     found = extract(FieldSource(backend, field, cells, 0.0), [backend])
-    return outward(Mesh(found.vertices, found.faces), backend, room)
+    return outward(Mesh(found.vertices, found.faces), backend, room, 4 / 3 * math.pi * (radius / 2) ** 3)
 
 
-def outward(mesh: Mesh, backend: Backend, room: bool = False) -> Mesh:
-    """The shells of a closed mesh that enclose a volume, oriented outwards; the mesh itself if all do. room: only the
-    largest one, and the cavities, whose orientation is opposite."""
+def outward(mesh: Mesh, backend: Backend, room: bool = False, least: float = 0.0) -> Mesh:
+    """The shells of a closed mesh that enclose a volume above `least`, oriented outwards; the mesh itself if all do.
+    room: only the largest one, and the cavities, whose orientation is opposite."""
     edges = mesh.on(backend).connectivity
     _, volume = mesh.shell_sums(edges)
-    chosen = (volume < 0) | (np.arange(len(volume)) == volume.argmax()) if room else volume > 0
+    volume = volume * (mesh.domain.length**3 / 6)
+    chosen = (volume < 0) | (np.arange(len(volume)) == volume.argmax()) if room else volume > least
     kept = chosen[edges.shell_of()]
     if kept.all():
         return mesh

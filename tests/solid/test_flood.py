@@ -172,3 +172,11 @@ def test_fewer_faces_stay_closed(count: int) -> None:
 
 def test_volume_of_a_cube() -> None:
     assert volume_of(*shapes.cube()) == pytest.approx(8.0)
+
+
+def test_specks_are_dropped() -> None:
+    cpu = select_backend("cpu")
+    one, speck = shapes.cube(), shapes.moved(shapes.cube(), 0.1, 3.0)
+    both = make_mesh(*shapes.joined(one, speck))
+    assert len(outward(both, cpu, least=0.007).faces) == 24
+    assert len(outward(both, cpu, least=0.009).faces) == 12

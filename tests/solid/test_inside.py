@@ -174,3 +174,11 @@ def test_refusals() -> None:
         sdfcli.build(shape, sign="inside", nearest=True)
     with pytest.raises(UsageError, match="--holes cap: not with --sign inside"):
         sdfcli.build(shape, sign="inside", holes="cap")
+
+
+def test_contacts_refuse_rooms() -> None:
+    field = sdfcli.build(room(0.0), sign="inside", tolerance=2e-2, device="cpu")
+    with pytest.raises(InputError, match="not for fields with --sign inside"):
+        sdfcli.contacts(field, shapes.cube(), np.eye(4))
+    with pytest.raises(InputError, match="not for fields with --sign inside"):
+        sdfcli.first_contact(field, shapes.cube(), np.stack((np.eye(4), np.eye(4))))
