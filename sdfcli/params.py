@@ -391,7 +391,7 @@ def _gap_for(sign: str, gap: float | str | None) -> float | str | None:
         return GAP if sign in SOLIDS else None
     found = parse_gap(gap)
     if sign not in SOLIDS:
-        raise UsageError(f"--gap {found}: is for --sign {FLOOD} and {INSIDE}; add one")
+        raise UsageError(f"--gap {found}: is for solids; add --sign {FLOOD}")
     return found
 
 

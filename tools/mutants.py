@@ -128,8 +128,8 @@ MUTANTS = [
     Mutant(
         "cavities are shells",
         "sdfcli/solid/surface.py",
-        "kept = volume[edges.shell_of()] > 0",
-        "kept = volume[edges.shell_of()] != 0",
+        "if room else volume > least",
+        "if room else abs(volume) > least",
         ("tests/solid/test_soups.py",),
     ),
     # ---- Holes ----

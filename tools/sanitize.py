@@ -192,6 +192,10 @@ def work() -> None:
         sdfcli.comparison_image(mesh, turned, size=64, device="cpu", threads=THREADS)
         compare(mesh, 4, device="cpu", threads=THREADS, samples=300)
         sdfcli.isosurface(points.reshape(10, 15, 30), iso=points.mean(), device="cpu", threads=THREADS)
+    corners = trimesh.creation.icosahedron()
+    exact_corners = sdfcli.MeshDistance(corners, device="cpu", threads=THREADS)
+    cut = sdfcli.build(corners, tolerance=1e-2, device="cpu", threads=THREADS)
+    sdfcli.isosurface(cut, cells=24, sharp=exact_corners, device="cpu", threads=THREADS)
     thin_wall = trimesh.creation.box((1, 0.02, 0.002))  # needs finer leaves than the tolerance does
     picture_of_water(sdfcli.build(thin_wall, device="cpu", threads=THREADS, tolerance=2e-3))
     for dtype in (np.uint32, np.uint64):

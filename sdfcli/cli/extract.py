@@ -116,7 +116,7 @@ class Extracted(Line, title="extract", shared="input output bytes seconds device
         "leaves where the mesh may have surface that was lost: farther than their diagonal, and twice the error, away",
     ] = ABSENT
     lost_at: Annotated[Vector, "centre of the one with the largest such distance, if there are any"] = ABSENT
-    sharp: Annotated[
+    sharp_parts: Annotated[
         Json,
         keyed(int, "edges corners folded"),
         "with `--sharp`: vertices on sharp edges, and at corners, bends and tips; triangles that face away from the "
@@ -251,7 +251,7 @@ class Extraction:
             measured = _deviation(surface, opened, self.iso, exact, notes)
             measured |= _proven(surface, opened, self.iso, target, backends[0])
             if surface.sharp is not None:
-                measured["sharp"] = vars(surface.sharp)
+                measured["sharp_parts"] = vars(surface.sharp)
             times.append(clock.perf_counter())
             _write(target, self.force, surface, grid, notes)
             times.append(clock.perf_counter())
@@ -442,7 +442,7 @@ def _print_report(report: Extracted, diagonal: float | None) -> None:
 
 
 def _sharp_row(report: Extracted) -> list[tuple[str, str]]:
-    found = vars(report).get("sharp", ABSENT)
+    found = vars(report).get("sharp_parts", ABSENT)
     if found is ABSENT:
         return []
     folded = f"; {found['folded']:,} folded triangles" if found["folded"] else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sdfcli.backend import Backend
+from sdfcli.backend import Backend, select_backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import AUTO, FLOOD, GAP
@@ -13,11 +13,19 @@ from sdfcli.solid.gap import smallest
 
 COARSE = 2 * GAP
 """Smallest gap that is tested, in diagonals: half as large, it would take four times as long."""
+MOST = 20_000
+"""Maximum triangle count for a test, so that it takes no longer than a build."""
 
 
 def advice_for(mesh: Mesh, backend: Backend, most_memory: int | None = None) -> dict[str, Any]:
     """Sign and gap for a build that makes the mesh a solid, as in a field's info. The gap is the smallest tested one
-    that holds, as a fraction of the diagonal; None where the test does not fit into memory."""
+    that holds, as a fraction of the diagonal; None, untested, above MOST triangles and where memory does not suffice.
+
+    On the CPU: a GPU's first flood would wait for CuPy's compiler."""
+    if len(mesh.faces) > MOST:
+        return {"sign": FLOOD, "gap": None}
+    if backend.name != "cpu":
+        backend = select_backend("cpu")
     radius = COARSE * mesh.diagonal
     try:
         with backend.active():

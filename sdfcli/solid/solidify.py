@@ -20,7 +20,7 @@ from sdfcli.runtime.memory import memory_errors
 from sdfcli.solid.fewer import fewer_faces
 from sdfcli.solid.flood import Unsigned
 from sdfcli.solid.gap import holding, smallest
-from sdfcli.solid.surface import boundary, moved_back, outward, unsigned, volume_of
+from sdfcli.solid.surface import boundary, moved_back, outward, unsigned
 
 THICKNESS = 0.2
 """Distance between the surface and the mesh, in radii, at most in default radii: half a sheet's minimum thickness."""
@@ -177,13 +177,15 @@ def solid_of(
         report("collapsing edges")
         made = fewer_faces(made, int(faces), backend)
     report("measuring")
+    _, volumes = made.shell_sums(made.on(backend).connectivity)  # sixfold, in the unit cube
+    volume = float(volumes.sum()) * made.domain.length**3 / 6
     seen = _seen_distance(found.mesh, flood, made, fine, backend) if measured else None
     return Solid(
         made.vertices,
         made.faces,
         radius,
         2 * half,
-        volume_of(made.vertices, made.faces),
+        volume,
         made.health.shells,
         leak,
         seen,

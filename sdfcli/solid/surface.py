@@ -10,7 +10,7 @@ from sdfcli.backend import Backend
 from sdfcli.extract.marching_cubes import extract
 from sdfcli.extract.sources import FieldSource
 from sdfcli.field.field import Field
-from sdfcli.mesh.arrays import Faces, Floats
+from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.scene import Scene
@@ -66,13 +66,3 @@ def moved_back(vertices: Floats, distances: MeshDistance, radius: float, thickne
     there = thickness * (1 + SLOPE * (length / radius - 1)) + np.maximum(length - WALL * radius, 0.0)
     result: Floats = nearest + away * (there / np.maximum(length, TINY))[:, None]
     return result
-
-
-def volume_of(vertices: Floats, faces: Faces) -> float:
-    """Volume of a closed mesh."""
-    t = (vertices - vertices.mean(axis=0))[faces.astype(np.int64)]
-    a, b, c = t[:, 0], t[:, 1], t[:, 2]
-    product = a[:, 0] * (b[:, 1] * c[:, 2] - b[:, 2] * c[:, 1])
-    product += a[:, 1] * (b[:, 2] * c[:, 0] - b[:, 0] * c[:, 2])
-    product += a[:, 2] * (b[:, 0] * c[:, 1] - b[:, 1] * c[:, 0])
-    return float(product.sum()) / 6

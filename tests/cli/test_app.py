@@ -206,7 +206,7 @@ def test_debug_is_a_name_behind_two_dashes() -> None:
 @pytest.mark.parametrize(
     ("words", "values"),
     [
-        ("build --sign ", "auto pseudonormal winding none flood"),
+        ("build --sign ", "auto pseudonormal winding none flood inside"),
         ("build --device c", "cpu cuda"),
         ("check --device ", "auto cpu cuda"),
         ("query --sign p", "pseudonormal"),

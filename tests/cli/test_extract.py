@@ -329,12 +329,12 @@ def test_sharp(tmp_path: Path) -> None:
     )
     told = report(*words)
     assert told["closed"] is True
-    assert told["sharp"]["corners"] == 8
-    assert told["sharp"]["edges"] > 12 * 10
-    assert told["sharp"]["folded"] == 0
+    assert told["sharp_parts"]["corners"] == 8
+    assert told["sharp_parts"]["edges"] > 12 * 10
+    assert told["sharp_parts"]["folded"] == 0
     assert told["deviation"]["max"] < 1e-6
     result = invoke(*words, "--force")
-    assert f"{told['sharp']['edges']} vertices on edges, 8 at corners" in " ".join(result.output.split())
+    assert f"{told['sharp_parts']['edges']} vertices on edges, 8 at corners" in " ".join(result.output.split())
     result = invoke(tmp_path / "cube.h5", "--sharp", "-o", tmp_path / "other.ply")
     assert result.exit_code == 2
     assert "needs --mesh" in result.output

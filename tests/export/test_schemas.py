@@ -271,7 +271,7 @@ def test_a_flooded_sheet_has_an_inside() -> None:
         ({"schema": "triposg", "angle": 30}, "--angle 30: is for"),
         ({"schema": "dora", "angle": 0.5}, "--angle 0.5: use degrees"),
         ({"schema": "dora", "angle": "x"}, "--angle x: use degrees"),
-        ({"gap": 0.01}, "--gap 0.01: is for --sign flood; add it"),
+        ({"gap": 0.01}, "--gap 0.01: is for solids; add --sign flood"),
         ({"sign": "flood", "gap": 3}, "--gap 3: use a fraction"),
     ],
 )

@@ -16,7 +16,7 @@ from sdfcli.backend import Backend, select_backend
 from sdfcli.mesh.load import make_mesh
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.solid.solidify import GAP, Solid, solid_of
-from sdfcli.solid.surface import volume_of
+from sdfcli.solid.surface import outward
 from surfaces import CLOSED, topology
 
 backend = backends.backend
@@ -168,10 +168,6 @@ def test_fewer_faces_stay_closed(count: int) -> None:
         check(solid)
         assert len(solid.faces) < max(1.02 * count, 3000)
         assert solid.volume == pytest.approx(8.0, rel=0.1)
-
-
-def test_volume_of_a_cube() -> None:
-    assert volume_of(*shapes.cube()) == pytest.approx(8.0)
 
 
 def test_specks_are_dropped() -> None:

@@ -47,7 +47,7 @@ def free_space(shape: Shape, gap: float | str = GAP, device: Backend | None = No
     return solid_of(make_mesh(*shape), gap, UNIT, device or select_backend("cpu"), measured=False, inside=True)
 
 
-def reached(shape: Shape, seed: Floats, cells: int = 32) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+def reached(shape: Shape, seed: Floats, cells: int = 64) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
     """Points of a grid, their distances from the shape, and whether a ball at `seed` reaches them in it."""
     low, high = shape[0].min(axis=0) - 4 * RADIUS, shape[0].max(axis=0) + 4 * RADIUS
     axis = [np.linspace(a, b, cells) for a, b in zip(low, high, strict=True)]
