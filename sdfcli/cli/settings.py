@@ -88,11 +88,12 @@ def negation_set(name: str, word: str) -> str | None:
     return next((each for each in variables(name, word) if os.environ.get(each)), None)
 
 
-def config_file(given: Path | None) -> Path | None:
+def config_file(given: Path | str | None) -> Path | None:
     """The settings file: the given one, or the user's, `config.toml` in Typer's application folder; None if that does
-    not exist. Never a file in the current folder, which may belong to somebody else."""
+    not exist. Never a file in the current folder, which may belong to somebody else. given: a name in versions of Typer
+    that convert parameters later."""
     if given is not None:
-        return given
+        return Path(given)
     own = Path(typer.get_app_dir("sdfcli"), "config.toml")
     return own if own.is_absolute() and own.is_file() else None
 

@@ -14,7 +14,7 @@ import shapes
 from commands import reports, run
 from sdfcli.cli.app import app, command_of
 from sdfcli.cli.registry import BUILT_IN
-from sdfcli.cli.settings import EVERYWHERE, options_of, variables
+from sdfcli.cli.settings import EVERYWHERE, config_file, options_of, variables
 
 Write = Callable[[str], Path]
 
@@ -260,3 +260,8 @@ def test_a_wrong_number_of_threads_is_an_error(
     done = invoke("check", ball)
     assert done.exit_code == code
     assert (done.stderr == f"sdfcli: SDFCLI_THREADS: {value}: use a whole number, 1 or more\n") == bool(code)
+
+
+def test_a_name_as_the_settings_file(tmp_path: Path) -> None:
+    """Versions of Typer differ in when they make it a path."""
+    assert config_file(str(tmp_path / "a.toml")) == config_file(tmp_path / "a.toml") == tmp_path / "a.toml"
