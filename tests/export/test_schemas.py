@@ -83,7 +83,8 @@ def test_labels_are_exact_at_the_stored_points(schema: str, tmp_path: Path) -> N
         assert (np.sign(label[sure]) == np.sign(distance[sure])).all()
         total += len(label)
     assert total == facts["pos"] + facts["neg"]
-    assert facts["neg"] == sum(int((label > 0).sum()) for _, label in pairs(arrays))
+    labels = np.concatenate([label for _, label in pairs(arrays)])
+    assert (labels > 0).sum() <= facts["neg"] <= (labels >= 0).sum()  # the smallest become 0 in half precision
 
 
 @pytest.mark.parametrize("schema", ["hunyuan", "dora", "triposg"])
