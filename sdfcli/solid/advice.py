@@ -13,7 +13,7 @@ from sdfcli.solid.gap import smallest
 
 COARSE = 2 * GAP
 """Smallest gap that is tested, in diagonals: half as large, it would take four times as long."""
-MOST = 20_000
+MOST = 50_000
 """Maximum triangle count for a test, so that it takes no longer than a build."""
 
 
