@@ -234,6 +234,7 @@ class Extraction:
         """Writes the surfaces; returns their reports, printed with --json, and the mesh's diagonal, if known."""
         from sdfcli.backend import select_backends
         from sdfcli.extract.marching_cubes import scan_share
+        from sdfcli.extract.sharp import check_sharp
 
         backends: list[Backend] = []
         reports: list[Extracted] = []
@@ -241,11 +242,13 @@ class Extraction:
         for target, (facts, opened) in zip(targets, self._opened(file, update), strict=True):
             backends = backends or select_backends(self.device, self.threads)
             cells = _cells(backends[0], opened, cells, self.iso, notes)
+            if self.sharp:
+                check_sharp(opened, self.iso)
+            exact = _exact(opened, self.mesh, backends[0], notes)
             times.append(clock.perf_counter())
             if self.chosen is None:
                 update("extracting")
             stages: dict[str, float] = {}
-            exact = _exact(opened, self.mesh, backends[0], notes)
             grid, surface = self._surface(opened, backends, cells, stages, exact)
             times.append(clock.perf_counter())
             measured = _deviation(surface, opened, self.iso, exact, notes)
@@ -299,10 +302,8 @@ class Extraction:
     ) -> tuple[Grid, Surface]:
         from sdfcli.extract.isosurface import make_source
         from sdfcli.extract.marching_cubes import extract
-        from sdfcli.extract.sharp import check_sharp, sharpened
+        from sdfcli.extract.sharp import sharpened
 
-        if self.sharp:
-            check_sharp(opened, self.iso)
         try:
             source = make_source(opened, backends, self.iso, cells, self.spacing)
             surface = extract(source, backends, seconds=stages)

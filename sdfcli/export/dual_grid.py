@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.mesh import Mesh, face_normals
+from sdfcli.mesh.vectors import length
 from sdfcli.query.mesh_distance import MeshDistance
 
 MOST = 1 << 21
@@ -180,8 +181,7 @@ def _inside(index: MeshDistance, at: Ints, axis: Ints, share: float | Floats, ce
 
 def _unit_normals(mesh: Mesh, face: Ints) -> Floats:
     normal = face_normals(mesh.domain.to_unit(mesh.vertices[mesh.faces[face]]).reshape(-1, 9))
-    x, y, z = normal.T
-    return np.asarray(normal / np.sqrt(x * x + y * y + z * z)[:, None])
+    return np.asarray(normal / length(normal)[:, None])
 
 
 def _cells(at: Ints, axis: Ints, share: Floats, cells: int) -> tuple[Ints, Floats]:

@@ -10,6 +10,7 @@ import numpy as np
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.mesh.sharp_edges import Wedges, wedges
+from sdfcli.mesh.vectors import length
 from sdfcli.query.mesh_distance import MeshDistance
 
 PIECE = 1 / 64
@@ -71,8 +72,7 @@ class OuterEdges:
         pieces = self.pieces
         if not len(pieces.edge):
             return np.empty((0, 3)), np.empty((0, 3))
-        x, y, z = (pieces.end - pieces.start).T
-        sums = np.cumsum(np.sqrt(x * x + y * y + z * z))
+        sums = np.cumsum(length(pieces.end - pieces.start))
         chosen = np.minimum(np.searchsorted(sums, rng.random(count) * sums[-1], side="right"), len(sums) - 1)
         share = rng.random((count, 1))
         points = pieces.start[chosen] * (1 - share) + pieces.end[chosen] * share
@@ -96,8 +96,7 @@ def _seen(found: Wedges, mesh: Mesh, outside: Outside) -> Wedges:
 
 def _cut(found: Wedges, longest: float) -> Wedges:
     """Wedges of equal pieces of the edges, none longer than `longest`."""
-    x, y, z = (found.end - found.start).T
-    many = np.maximum(1, np.ceil(np.sqrt(x * x + y * y + z * z) / longest)).astype(np.int64)
+    many = np.maximum(1, np.ceil(length(found.end - found.start) / longest)).astype(np.int64)
     source = np.repeat(np.arange(len(many)), many)
     number = np.arange(len(source)) - np.repeat(np.cumsum(many) - many, many)
     cut = found.at(source)

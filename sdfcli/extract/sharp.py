@@ -88,8 +88,7 @@ class _Sharpening:
         backend = self.backend
         with backend.active():
             self._seat()
-            edges = self._edges()
-            vertices, faces, parts = self._pieces(*edges)
+            vertices, faces, parts = self._pieces(*self._edges())
             host = isinstance(self.surface.vertices, np.ndarray)
             made = (backend.to_host(vertices), backend.to_host(faces)) if host else (vertices, faces)
         return replace(self.surface, vertices=made[0], faces=made[1], sharp=parts)
@@ -119,8 +118,8 @@ class _Sharpening:
             given = {"list": off, "face": self._nearest(self.at[off]), "vertex": self.vertex, "at": self.at}
             self._run("sdf_sharp_seat_off", len(off), **given, **seats)
 
-    def _edges(self) -> tuple[dict[str, Array], int]:
-        """Edges between different sides, as SharpSplits names them; and the split ones' count."""
+    def _edges(self) -> tuple[Array, dict[str, Array], Array]:
+        """Edges between different sides: their keys, sorted, and arrays as SharpSplits names them; the split ones."""
         backend, xp = self.backend, self.backend.xp
         flag = xp.empty(self.face.size, np.uint8)
         self._run("sdf_sharp_flags", len(flag), face=self.face, side=self.side, seat=self.seat, flag=flag)
@@ -144,13 +143,11 @@ class _Sharpening:
         kept = backend.compact((split > 0).astype(np.uint8))
         number = backend.filled(count, C.NONE, np.uint32)
         number[kept] = xp.arange(len(self.at), len(self.at) + len(kept), dtype=np.uint32)
-        self.kept = kept
-        return {"key": key, "split": split, "x": x, "pair": pair, "number": number}, len(kept)
+        return key, {"split": split, "x": x, "pair": pair, "number": number}, kept
 
-    def _pieces(self, edges: dict[str, Array], split: int) -> tuple[Array, Array, SharpParts]:
-        """Vertices and faces."""
+    def _pieces(self, key: Array, edges: dict[str, Array], split: Array) -> tuple[Array, Array, SharpParts]:
+        """Vertices and faces. The arguments are from `_edges`."""
         backend, xp = self.backend, self.backend.xp
-        key = edges.pop("key")
         order = backend.group("SharpEdges", key=key, at=self.at, own=self.side)
         splits = backend.group("SharpSplits", edges=len(key), edge=order, **edges)
         faces = len(self.face)
@@ -169,13 +166,13 @@ class _Sharpening:
         total = counts.scan()
         kept = backend.compact(has)
         number = backend.filled(count, C.NONE, np.uint32)
-        first = len(self.at) + split
+        first = len(self.at) + len(split)
         number[kept] = xp.arange(first, first + len(kept), dtype=np.uint32)
-        vertices = xp.concatenate((self.at, edges["x"][self.kept], centre[kept]))
+        vertices = xp.concatenate((self.at, edges["x"][split], centre[kept]))
         out, folded = xp.empty((total, 3), np.uint32), xp.zeros(1, np.uint32)
         backend.run("sdf_sharp_plain", faces, face=self.face, flag=flag, first=counts.sums, out=out)
         made = {"cut": cut, "has": has, "number": number, "vertex": vertices, "out": out, "folded": folded}
         self._run("sdf_sharp_pieces", count, first=counts.sums, **of, **made)
         corners = len(kept) + int((edges["split"] == C.SPLIT_CORNER).sum())
-        parts = SharpParts(split + len(kept) - corners, corners, int(backend.to_host(folded)[0]))
+        parts = SharpParts(len(split) + len(kept) - corners, corners, int(backend.to_host(folded)[0]))
         return vertices, out, parts

@@ -11,6 +11,7 @@ from sdfcli.mesh.arrays import Bools, Ints
 from sdfcli.mesh.fill import filled, pair_keys
 from sdfcli.mesh.mesh import Mesh, bounds_of, diagonal_of, face_normals
 from sdfcli.mesh.repair import repair
+from sdfcli.mesh.vectors import length
 from sdfcli.params import CAP
 
 
@@ -48,8 +49,7 @@ def capped(mesh: Mesh) -> tuple[Mesh, Holes]:
     faces = np.concatenate(triangles).astype(np.uint32)
     made = mesh.with_faces(np.concatenate((mesh.faces, faces)))
     widest = max(diagonal_of(bounds_of(mesh.vertices[loop])) for loop in loops)
-    x, y, z = face_normals(mesh.vertices[faces].reshape(-1, 9)).T
-    area = math.fsum(np.sqrt(x * x + y * y + z * z)) / 2
+    area = math.fsum(length(face_normals(mesh.vertices[faces].reshape(-1, 9)))) / 2
     return made, Holes(len(loops), len(faces), widest, area)
 
 

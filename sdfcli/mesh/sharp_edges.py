@@ -11,6 +11,7 @@ import numpy as np
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.health import FLAT_FACE
 from sdfcli.mesh.mesh import Mesh
+from sdfcli.mesh.vectors import cross, dot, length
 
 SAME = 1e-7
 """Angle, in quarter turns, up to which two faces at an edge count as one."""
@@ -71,13 +72,13 @@ def wedges(mesh: Mesh, angle: float) -> Wedges:
     following = np.arange(1, len(side.edge) + 1)
     following[last] = np.flatnonzero(np.diff(side.edge, prepend=-1))
     here, there = side.inwards, side.inwards[following]
-    cosine = np.clip(_dot(here, there), -1.0, 1.0)
+    cosine = np.clip(dot(here, there), -1.0, 1.0)
     sharp = np.flatnonzero(-cosine < math.cos(math.radians(angle)))
     here, there, cosine, side = here[sharp], there[sharp], cosine[sharp], side.at(sharp)
-    wide = (_dot(_cross(here, there), side.axis) <= 0) | (following[sharp] == sharp)  # half a turn or more
+    wide = (dot(cross(here, there), side.axis) <= 0) | (following[sharp] == sharp)  # half a turn or more
     halfway = (here + there) * np.where(wide, -1.0, 1.0)[:, None]
-    way = halfway / _length(halfway)[:, None]
-    slanted = np.stack((here + _cross(side.axis, here), there - _cross(side.axis, there)), axis=1) * 0.5**0.5
+    way = halfway / length(halfway)[:, None]
+    slanted = np.stack((here + cross(side.axis, here), there - cross(side.axis, there)), axis=1) * 0.5**0.5
     flank = np.where(wide[:, None, None], slanted, way[:, None])
     sine = np.where(wide, 1.0, np.sqrt((1 - cosine) / 2))
     return Wedges(side.edge, mesh.vertices[side.low], mesh.vertices[side.high], way, sine, flank)
@@ -90,14 +91,14 @@ def _sides(mesh: Mesh) -> _Sides:
     one, two, opposite = (np.roll(corner, -k, axis=1).ravel() for k in range(3))
     low, high = np.minimum(one, two), np.maximum(one, two)
     along, aside = at[high] - at[low], at[opposite] - at[low]
-    length = _length(along)
+    long = length(along)
     with np.errstate(invalid="ignore", divide="ignore"):
-        axis = along / length[:, None]
-        normal = _cross(axis, aside)
-        height = _length(normal)
-        inwards = _cross(normal, axis) / height[:, None]
-    longest = np.repeat(np.maximum.reduce(length.reshape(-1, 3), axis=1), 3)
-    kept = np.flatnonzero(height * length > FLAT_FACE * longest * longest)
+        axis = along / long[:, None]
+        normal = cross(axis, aside)
+        height = length(normal)
+        inwards = cross(normal, axis) / height[:, None]
+    longest = np.repeat(np.maximum.reduce(long.reshape(-1, 3), axis=1), 3)
+    kept = np.flatnonzero(height * long > FLAT_FACE * longest * longest)
     key = low[kept] * len(at) + high[kept]
     order = np.argsort(key, kind="stable")
     kept, edge = kept[order], np.cumsum(np.diff(key[order], prepend=-1) > 0) - 1
@@ -108,7 +109,7 @@ def _in_order(side: _Sides) -> _Sides:
     """Sides sorted by the angle around their edge, too; one of several at the same angle."""
     first = np.flatnonzero(np.diff(side.edge, prepend=-1))[side.edge]  # each edge's first side: its frame
     x = side.inwards[first]
-    turn = _quarters(_dot(side.inwards, x), _dot(side.inwards, _cross(side.axis, x)))
+    turn = _quarters(dot(side.inwards, x), dot(side.inwards, cross(side.axis, x)))
     turn[turn > 4 - SAME] = 0.0
     order = np.lexsort((turn, side.edge))
     single = np.ones(len(order), bool)
@@ -120,16 +121,3 @@ def _quarters(x: Floats, y: Floats) -> Floats:
     """Quarter turns from 0 to 4, increasing with the angle of (x, y): an arc tangent's bits differ between machines."""
     share = y / (np.abs(x) + np.abs(y))
     return np.asarray(np.where(x < 0, 2 - share, np.where(y < 0, 4 + share, share)))
-
-
-def _dot(a: Floats, b: Floats) -> Floats:
-    return a[:, 0] * b[:, 0] + a[:, 1] * b[:, 1] + a[:, 2] * b[:, 2]
-
-
-def _length(a: Floats) -> Floats:
-    return np.sqrt(_dot(a, a))
-
-
-def _cross(a: Floats, b: Floats) -> Floats:
-    pairs = ((1, 2), (2, 0), (0, 1))
-    return np.stack([a[:, i] * b[:, j] - a[:, j] * b[:, i] for i, j in pairs], axis=1)

@@ -19,6 +19,7 @@ from sdfcli.field.stated_error import StatedError, is_unsigned
 from sdfcli.field.store import as_field
 from sdfcli.mesh.load import MeshSource
 from sdfcli.mesh.mesh import Domain
+from sdfcli.mesh.vectors import dot, length
 from sdfcli.params import whole
 from sdfcli.pictures.level import shown_levels, skin_of
 from sdfcli.pictures.posed import Company, Contact, PosedMesh, company_of, posed_mesh
@@ -213,13 +214,8 @@ def _veil(backend: Backend, field: Field, level: float, shot: Shot, width: int, 
     x = size * (np.arange(width) + 0.5 - 0.5 * width)[None, :, None]
     y = size * (np.arange(height) + 0.5 - 0.5 * height)[:, None, None]
     way = forward + x * right - y * up
-    facing = np.abs(_dot(backend.to_host(normal), way)) / np.sqrt(_dot(way, way))
-    return np.asarray(VEIL + (EDGE - VEIL) * (1 - facing) ** 2)
-
-
-def _dot(one: Floats, other: Floats) -> Floats:
-    """Scalar products (..., 1) of vectors (..., 3), summed in order."""
-    return np.asarray(one[..., :1] * other[..., :1] + one[..., 1:2] * other[..., 1:2] + one[..., 2:] * other[..., 2:])
+    facing = np.abs(dot(backend.to_host(normal), way)) / length(way)
+    return np.asarray(VEIL + (EDGE - VEIL) * (1 - facing) ** 2)[:, :, None]
 
 
 def _veiled(

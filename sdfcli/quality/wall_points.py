@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.mesh import Mesh, face_normals
+from sdfcli.mesh.vectors import length
 
 SMOOTH = 0.94
 """Minimum cosine between a vertex's normal and its faces' for a smooth vertex: 20 degrees, as between faces 40 degrees
@@ -79,7 +80,7 @@ def corner_points(mesh: Mesh) -> tuple[Ints, npt.NDArray[np.uint32], Floats]:
     face, corner = np.divmod(np.arange(3 * len(mesh.faces)), 3)
     vertex = mesh.faces.reshape(-1).astype(np.int64)
     normals = face_normals(mesh.unit_triangles)
-    area = _lengths(normals)
+    area = length(normals)
     smooth = _smooth(mesh, normals, area)
     order = np.lexsort((corner, -area[face], vertex))
     first = np.concatenate(([True], np.diff(vertex[order]) != 0))
@@ -96,14 +97,9 @@ def _smooth(mesh: Mesh, normals: Floats, area: Floats) -> Bools:
     mean = np.empty((len(position), 3))
     for axis in range(3):
         mean[:, axis] = np.bincount(corner, np.repeat(normals[:, axis], 3), len(position))
-    length = _lengths(mean)
+    long = length(mean)
     towards = np.zeros(len(corner))
     for axis in range(3):
         towards += mean[corner, axis] * np.repeat(normals[:, axis], 3)
-    sharp = towards < SMOOTH * length[corner] * np.repeat(area, 3)
+    sharp = towards < SMOOTH * long[corner] * np.repeat(area, 3)
     return np.asarray(np.bincount(corner, sharp, len(position))[position] == 0)
-
-
-def _lengths(vectors: Floats) -> Floats:
-    x, y, z = vectors.T
-    return np.asarray(np.sqrt(x * x + y * y + z * z))

@@ -16,6 +16,7 @@ from sdfcli.octree.grown import Limits
 from sdfcli.octree.kinds import OCTREES
 from sdfcli.params import BuildParams
 from sdfcli.quality.estimate import memory_limit
+from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.scene import Scene
 from sdfcli.solid.passages import opened
 from sdfcli.solid.surface import unsigned
@@ -41,12 +42,14 @@ class Unsigned:
 
     field   unsigned distances, their leaves' levels at most `level`.
     mesh    the mesh, in the octree's domain.
+    exact   exact distances to it.
     level   finest level.
     most    the largest radius for which the ball passes around the mesh, in the mesh's units.
     """
 
     field: Field
     mesh: Mesh
+    exact: MeshDistance
     level: int
     most: float
 
@@ -72,8 +75,8 @@ class Unsigned:
         grown = OCTREES["adaptive"].build(scene, limits, None, lambda: None)
         field, _, arrived = field_of(grown, backend, placed.domain, False, False)
         arrived.get()
-        field = opened(field, unsigned(placed, backend), level, fine, backend)
-        return cls(field, placed, level, margin / SLACK)
+        exact = unsigned(placed, backend)
+        return cls(opened(field, exact, level, fine, backend), placed, exact, level, margin / SLACK)
 
     def components(self, backend: Backend, radius: float) -> Array:
         """The component (corners,) uint32 of each corner that is farther than `radius` from the mesh, joined along leaf

@@ -9,6 +9,7 @@ import numpy as np
 from sdfcli.backend import Backend
 from sdfcli.field.field import Field, lattice_position
 from sdfcli.mesh.arrays import Bools, Floats
+from sdfcli.mesh.vectors import dot, length
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.solid.surface import TINY
 
@@ -29,14 +30,14 @@ def opened(field: Field, distances: MeshDistance, level: int, radius: float, bac
     A corner becomes free, with the distance FREE, if the ball fits between two surfaces at most REACH away. level: the
     octree's finest.
     """
-    arrays, length = field._arrays_on(backend), field.domain.length
-    reach = REACH * length / 2**level
+    arrays, edge = field._arrays_on(backend), field.domain.length
+    reach = REACH * edge / 2**level
     beside = backend.xp.zeros(field.corners, np.uint32)
     given = {name: arrays[name] for name in ("leaf_corner", "leaf_level", "value")}
-    limits = {"low": radius - reach, "high": radius, "slope": SLOPE, "length": length}
+    limits = {"low": radius - reach, "high": radius, "slope": SLOPE, "length": edge}
     backend.run("sdf_flood_passages", field.leaves, beside=beside, **limits, **given)
     (corner,) = np.nonzero(backend.to_host(beside))
-    points = field.domain.origin + length * lattice_position(field.corner_key[corner])
+    points = field.domain.origin + edge * lattice_position(field.corner_key[corner])
     value = field.distance.copy()
     value[corner[takes(points, distances, radius, reach)]] = FREE * radius
     made = replace(field, distance=value, step=None, parts=1)
@@ -57,23 +58,16 @@ def takes(points: Floats, distances: MeshDistance, radius: float, reach: float) 
         one = distances.closest(start)[0]
         two = distances.closest(start + reach * _unit(start - one))[0]
         across = _unit(two - one)
-        here[left] += _dot(across, (one + two) / 2 - start)[:, None] * across
+        here[left] += dot(across, (one + two) / 2 - start)[:, None] * across
         moved = here[left] - points[left]
-        left = left[_dot(moved, moved) <= reach * reach]
+        left = left[dot(moved, moved) <= reach * reach]
         wide = distances.distance(here[left]) > radius
         fits[left[wide]] = True
         left = left[~wide]
     return fits
 
 
-def _dot(one: Floats, two: Floats) -> Floats:
-    """Dot products between vectors (n, 3), summed from x to z."""
-    x, y, z = (one * two).T
-    result: Floats = x + y + z
-    return result
-
-
 def _unit(way: Floats) -> Floats:
     """Vectors (n, 3) scaled to length 1; 0 stays."""
-    result: Floats = way / np.maximum(np.sqrt(_dot(way, way)), TINY)[:, None]
+    result: Floats = way / np.maximum(length(way), TINY)[:, None]
     return result

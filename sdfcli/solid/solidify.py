@@ -20,7 +20,7 @@ from sdfcli.runtime.memory import memory_errors
 from sdfcli.solid.fewer import fewer_faces
 from sdfcli.solid.flood import Unsigned
 from sdfcli.solid.gap import holding, smallest
-from sdfcli.solid.surface import boundary, moved_back, outward, unsigned
+from sdfcli.solid.surface import TINY, boundary, moved_back, outward, unsigned
 
 THICKNESS = 0.2
 """Distance between the surface and the mesh, in radii, at most in default radii: half a sheet's minimum thickness."""
@@ -171,7 +171,7 @@ def solid_of(
     flood = boundary(field, 1 << found.level, fine, backend, inside)
     del field, root
     half = THICKNESS * fine
-    vertices = moved_back(flood.vertices, unsigned(found.mesh, backend), fine, half)
+    vertices = moved_back(flood.vertices, found.exact, fine, half)
     made = outward(Mesh(vertices, flood.faces), backend, inside)
     if faces is not None and len(made.faces) > faces:
         report("collapsing edges")
@@ -205,7 +205,7 @@ def _room(found: Unsigned, root: Array, radius: float, leak: float | None, unit:
             f"--gap {radius / unit:.3g}: the room is open to the outside; use --gap {closing:.3g}, or --gap auto"
         )
     label, volume = found.room(backend, root, radius)
-    share = volume / max(float(np.prod(found.mesh.bounds[1] - found.mesh.bounds[0])), np.finfo(np.float64).tiny)
+    share = volume / max(float(np.prod(found.mesh.bounds[1] - found.mesh.bounds[0])), TINY)
     if share < ROOM:
         raise InputError(
             f"--sign inside: no room is enclosed; the largest space that the flood does not reach has {share:.1%} of "

@@ -12,6 +12,7 @@ from sdfcli.extract.sources import FieldSource
 from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import Mesh
+from sdfcli.mesh.vectors import length
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.scene import Scene
 
@@ -61,8 +62,7 @@ def moved_back(vertices: Floats, distances: MeshDistance, radius: float, thickne
     """
     nearest, _ = distances.closest(vertices)
     away = vertices - nearest
-    x, y, z = away.T
-    length = np.sqrt(x * x + y * y + z * z)
-    there = thickness * (1 + SLOPE * (length / radius - 1)) + np.maximum(length - WALL * radius, 0.0)
-    result: Floats = nearest + away * (there / np.maximum(length, TINY))[:, None]
+    way = length(away)
+    there = thickness * (1 + SLOPE * (way / radius - 1)) + np.maximum(way - WALL * radius, 0.0)
+    result: Floats = nearest + away * (there / np.maximum(way, TINY))[:, None]
     return result

@@ -359,6 +359,15 @@ FN bool same_plane(const SharpMesh& mesh, const SharpPlane& one, const SharpPlan
 FN SharpPlane plane_at(const SharpMesh& mesh, const SharpSplits& splits, u32 edge, u32 vertex) {  // of this end
     return plane_of_side(mesh, splits.pair[2 * (size_t)edge + ((u32)(splits.edge.key[edge] >> 32) != vertex)]);
 }
+FN u32 cuts_of(const u32* cut) { return (cut[0] != SDF_NONE) + (cut[1] != SDF_NONE) + (cut[2] != SDF_NONE); }
+// A face with two split edges: its corner between them and the ends of its whole edge, with the splits towards these.
+struct TwoCuts {
+    u32 top, b, c, to_b, to_c;
+};
+FN TwoCuts two_cuts(const u32* corner, const u32* cut) {
+    u32 whole = cut[0] == SDF_NONE ? 0 : cut[1] == SDF_NONE ? 1 : 2, next = (whole + 1) % 3, last = (whole + 2) % 3;
+    return {corner[last], corner[whole], corner[next], cut[last], cut[next]};
+}
 // Where three planes meet; false if they hardly do.
 FN bool meet(const SharpPlane* plane, D3 near, double least, D3* out) {
     D3 yz = cross(plane[1].normal, plane[2].normal), zx = cross(plane[2].normal, plane[0].normal),
@@ -384,20 +393,17 @@ struct sdf_sharp_centres_args {
 };
 SDF_KERNEL(sdf_sharp_centres, PLAIN, i) {
     const u32* corner = a.face + 3 * (size_t)a.list[i];
-    u32 cut[3], cuts = 0, whole = 0;
+    u32* cut = a.cut + 3 * (size_t)i;
     D3 p[3];
     bool lost = false;
     for (u32 k = 0; k < 3; k++) {
-        a.cut[3 * (size_t)i + k] = cut[k] = split_between(a.splits, corner[k], corner[(k + 1) % 3]);
-        if (cut[k] == SDF_NONE)
-            whole = k;
-        else
-            cuts++;
+        cut[k] = split_between(a.splits, corner[k], corner[(k + 1) % 3]);
         p[k] = load3(a.splits.edge.at + 3 * (size_t)corner[k]);
         lost |= a.seat[corner[k]] == SEAT_LOST;
     }
     D3 middle = (1.0 / 3.0) * (p[0] + p[1] + p[2]), found = middle;
     SharpPlane plane[3];
+    u32 cuts = cuts_of(cut);
     bool has = false;
     if (cuts == 3) {
         for (u32 k = 0; k < 3; k++) plane[k] = plane_at(a.mesh, a.splits, cut[k], corner[k]);
@@ -405,16 +411,15 @@ SDF_KERNEL(sdf_sharp_centres, PLAIN, i) {
         for (u32 k = 0; k < 3; k++)
             has = has && length_of(load3(a.splits.x + 3 * (size_t)cut[k]) - found) > SDF_SHARP_END * a.mesh.cell;
     } else if (cuts == 2) {  // an edge that bends: one of its two planes changes
-        u32 b = corner[whole], c = corner[(whole + 1) % 3], top = corner[(whole + 2) % 3];
-        u32 to_c = cut[(whole + 1) % 3], to_b = cut[(whole + 2) % 3];
-        SharpPlane one = plane_at(a.mesh, a.splits, to_b, top), two = plane_at(a.mesh, a.splits, to_b, b);
-        SharpPlane other = plane_at(a.mesh, a.splits, to_c, top), last = plane_at(a.mesh, a.splits, to_c, c);
+        TwoCuts t = two_cuts(corner, cut);
+        SharpPlane one = plane_at(a.mesh, a.splits, t.to_b, t.top), two = plane_at(a.mesh, a.splits, t.to_b, t.b);
+        SharpPlane other = plane_at(a.mesh, a.splits, t.to_c, t.top), last = plane_at(a.mesh, a.splits, t.to_c, t.c);
         bool same_top = same_plane(a.mesh, one, other), same_below = same_plane(a.mesh, two, last);
         plane[0] = one, plane[1] = two, plane[2] = same_top ? last : other;
         has = same_top != same_below && meet(plane, middle, SDF_SHARP_BEND, &found);
-        D3 from = load3(a.splits.x + 3 * (size_t)to_b), way = load3(a.splits.x + 3 * (size_t)to_c) - from;
-        double t = dot(found - from, way), all = dot(way, way);
-        has = has && t > SDF_SHARP_END * all && t < (1.0 - SDF_SHARP_END) * all;
+        D3 from = load3(a.splits.x + 3 * (size_t)t.to_b), way = load3(a.splits.x + 3 * (size_t)t.to_c) - from;
+        double place = dot(found - from, way), all = dot(way, way);
+        has = has && place > SDF_SHARP_END * all && place < (1.0 - SDF_SHARP_END) * all;
     } else if (cuts == 0 && !lost) {  // an apex
         for (u32 k = 0; k < 3; k++) plane[k] = plane_of_side(a.mesh, a.splits.edge.own[corner[k]]);
         has = meet(plane, middle, SDF_SHARP_DET, &found);
@@ -423,8 +428,6 @@ SDF_KERNEL(sdf_sharp_centres, PLAIN, i) {
     a.has[i] = has;
     store3(a.centre + 3 * (size_t)i, has ? found : middle);
 }
-
-FN u32 cuts_of(const u32* cut) { return (cut[0] != SDF_NONE) + (cut[1] != SDF_NONE) + (cut[2] != SDF_NONE); }
 
 struct sdf_sharp_counts_args {
     u32 n;
@@ -469,7 +472,7 @@ struct sdf_sharp_pieces_args {
 };
 SDF_KERNEL(sdf_sharp_pieces, PLAIN, i) {
     const u32 *corner = a.face + 3 * (size_t)a.list[i], *cut = a.cut + 3 * (size_t)i;
-    u32 ring[6], size = 0, places[3], pivot = SDF_NONE, cuts = cuts_of(cut);
+    u32 ring[6], size = 0, first = 0, pivot = SDF_NONE, cuts = cuts_of(cut);
     u32* out = a.out + 3 * (size_t)a.first[a.list[i]];
     u32* start = out;
     auto add = [&](u32 x, u32 y, u32 z) {
@@ -480,7 +483,7 @@ SDF_KERNEL(sdf_sharp_pieces, PLAIN, i) {
         ring[size++] = corner[k];
         if (cut[k] == SDF_NONE) continue;
         if (a.splits.split[cut[k]] == SPLIT_CORNER && pivot == SDF_NONE) pivot = size;
-        places[k] = size;
+        if (size == k + 1) first = size;  // no split before it
         ring[size++] = a.splits.number[cut[k]];
     }
     if (a.has[i]) {
@@ -488,22 +491,20 @@ SDF_KERNEL(sdf_sharp_pieces, PLAIN, i) {
     } else if (cuts == 0) {
         add(corner[0], corner[1], corner[2]);
     } else if (cuts == 1) {
-        u32 from = cut[0] != SDF_NONE ? places[0] : cut[1] != SDF_NONE ? places[1] : places[2];
-        add(ring[from], ring[(from + 1) % 4], ring[(from + 2) % 4]);
-        add(ring[from], ring[(from + 2) % 4], ring[(from + 3) % 4]);
+        add(ring[first], ring[(first + 1) % 4], ring[(first + 2) % 4]);
+        add(ring[first], ring[(first + 2) % 4], ring[(first + 3) % 4]);
     } else if (cuts == 2) {
-        u32 whole = cut[0] == SDF_NONE ? 0 : cut[1] == SDF_NONE ? 1 : 2;
-        u32 b = corner[whole], c = corner[(whole + 1) % 3], top = corner[(whole + 2) % 3];
-        u32 to_c = ring[places[(whole + 1) % 3]], to_b = ring[places[(whole + 2) % 3]];
-        D3 across = load3(a.vertex + 3 * (size_t)to_b) - load3(a.vertex + 3 * (size_t)c);
-        D3 other = load3(a.vertex + 3 * (size_t)to_c) - load3(a.vertex + 3 * (size_t)b);
-        add(top, to_b, to_c);
+        TwoCuts t = two_cuts(corner, cut);
+        u32 to_b = a.splits.number[t.to_b], to_c = a.splits.number[t.to_c];
+        D3 across = load3(a.vertex + 3 * (size_t)to_b) - load3(a.vertex + 3 * (size_t)t.c);
+        D3 other = load3(a.vertex + 3 * (size_t)to_c) - load3(a.vertex + 3 * (size_t)t.b);
+        add(t.top, to_b, to_c);
         if (dot(across, across) <= dot(other, other)) {
-            add(to_b, b, c);
-            add(to_b, c, to_c);
+            add(to_b, t.b, t.c);
+            add(to_b, t.c, to_c);
         } else {
-            add(to_b, b, to_c);
-            add(b, c, to_c);
+            add(to_b, t.b, to_c);
+            add(t.b, t.c, to_c);
         }
     } else if (pivot != SDF_NONE) {
         for (u32 k = 1; k < 5; k++) add(ring[pivot], ring[(pivot + k) % 6], ring[(pivot + k + 1) % 6]);
