@@ -113,16 +113,23 @@ MUTANTS = [
     ),
     Mutant(
         "no corner is beside a passage",
-        f"{K}/solid/flood.h",
+        f"{K}/solid/passages.h",
         "if (square > 16.f * edge * edge * a.slope * a.slope) return;",
         "return;",
         ("tests/solid/test_passages.py::test_corners_beside_passages",),
     ),
     Mutant(
+        "walls across passages are moved to the mesh",
+        f"{K}/solid/surface.h",
+        "(way / a.radius - 1)) + max_of(way - a.wall, 0.0);",
+        "(way / a.radius - 1));",
+        ("tests/solid/test_flood.py::test_vertices_move_back_along_their_ways",),
+    ),
+    Mutant(
         "balls fit without their radius",
-        "sdfcli/solid/passages.py",
-        "wide = distances.distance(here[left]) > radius",
-        "wide = distances.distance(here[left]) > 0.9 * radius",
+        f"{K}/solid/passages.h",
+        "bool fits = a.distance[i] > a.radius;",
+        "bool fits = a.distance[i] > 0.9 * a.radius;",
         ("tests/solid/test_passages.py::test_a_ball_between_plates",),
     ),
     Mutant(

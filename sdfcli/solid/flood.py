@@ -10,7 +10,6 @@ import numpy as np
 from sdfcli.backend import Array, Backend, C
 from sdfcli.field.field import Field
 from sdfcli.field.from_octree import field_of
-from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.octree.grown import Limits
 from sdfcli.octree.kinds import OCTREES
@@ -128,14 +127,14 @@ class Unsigned:
         """The component with the largest such volume, and this volume; 0, the outside, and 0.0 without any."""
         corner = self.field._arrays_on(backend)["leaf_corner"]
         component = np.asarray(backend.to_host(root[corner.reshape(-1, 8)[:, 0]]), np.int64)
-        volume = np.bincount(component, weights=self._pockets(backend, root, deep))
+        volume = np.bincount(component, weights=backend.to_host(self._pockets(backend, root, deep)))
         largest = int(volume.argmax())
         return largest, float(volume[largest]) * self.field.domain.length**3
 
-    def _pockets(self, backend: Backend, root: Array, deep: float) -> Floats:
-        """Volumes (leaves,), in domains, of such leaves; 0 for others."""
+    def _pockets(self, backend: Backend, root: Array, deep: float) -> Array:
+        """Volumes (leaves,) float64, in domains, of such leaves; 0 for others."""
         arrays = self.field._arrays_on(backend)
         volume = backend.xp.empty(self.field.leaves, np.float64)
         given = {name: arrays[name] for name in ("leaf_corner", "leaf_level", "value")}
         backend.run("sdf_flood_pocket", len(volume), deep=deep, root=root, volume=volume, **given)
-        return np.asarray(backend.to_host(volume))
+        return volume

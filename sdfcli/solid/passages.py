@@ -6,12 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from sdfcli.backend import Backend
-from sdfcli.field.field import Field, lattice_position
-from sdfcli.mesh.arrays import Bools, Floats
-from sdfcli.mesh.vectors import dot, length
+from sdfcli.backend import Array, Backend
+from sdfcli.field.field import Field
 from sdfcli.query.mesh_distance import MeshDistance
-from sdfcli.solid.surface import TINY
 
 REACH = 1.1
 """Maximum distance between a corner and a passage's middle, in finest cells' edges: beyond half a cell's diagonal, so
@@ -32,42 +29,39 @@ def opened(field: Field, distances: MeshDistance, level: int, radius: float, bac
     """
     arrays, edge = field._arrays_on(backend), field.domain.length
     reach = REACH * edge / 2**level
-    beside = backend.xp.zeros(field.corners, np.uint32)
+    beside = backend.filled(field.corners, 0, np.uint8)
     given = {name: arrays[name] for name in ("leaf_corner", "leaf_level", "value")}
     limits = {"low": radius - reach, "high": radius, "slope": SLOPE, "length": edge}
-    backend.run("sdf_flood_passages", field.leaves, beside=beside, **limits, **given)
-    (corner,) = np.nonzero(backend.to_host(beside))
-    points = field.domain.origin + edge * lattice_position(field.corner_key[corner])
-    value = field.distance.copy()
-    value[corner[takes(points, distances, radius, reach)]] = FREE * radius
-    made = replace(field, distance=value, step=None, parts=1)
-    made._keep_on(backend, {**arrays, "value": backend.from_host(value)})
+    backend.run("sdf_passage_corners", field.leaves, beside=beside, **limits, **given)
+    corner = backend.compact(beside)
+    points = backend.xp.empty((len(corner), 3), np.float64)
+    place = {"domain": field.domain.group(backend), "corner_key": backend.from_host(field.corner_key)}
+    backend.run("sdf_passage_points", len(corner), corner=corner, point=points, **place)
+    fits, value = takes(points, distances, radius, reach, backend), backend.copied(arrays["value"])
+    backend.run("sdf_passage_opened", len(corner), free=FREE * radius, corner=corner, fits=fits, value=value)
+    made = replace(field, distance=backend.to_host(value), step=None, parts=1)
+    made._keep_on(backend, {**arrays, "value": value})
     return made
 
 
-def takes(points: Floats, distances: MeshDistance, radius: float, reach: float) -> Bools:
-    """Whether a ball fits at most `reach` away from points (n, 3), midway between surfaces: (n,).
+def takes(points: Array, distances: MeshDistance, radius: float, reach: float, backend: Backend) -> Array:
+    """Whether a ball fits at most `reach` away from points (n, 3) float64, midway between surfaces: (n,) uint8.
 
     A point moves midway between its nearest surface and the opposite one, then again if a third one is nearer there, as
-    in a hole.
+    in a hole. Points and result are on the device.
     """
-    fits, here = np.zeros(len(points), bool), points.copy()
-    left = np.arange(len(points))
+    xp, left, here = backend.xp, backend.spaced(len(points), 1), backend.copied(points)
+    fits = backend.filled(len(points), 0, np.uint8)
     for _ in range(STEPS):
-        start = here[left]
-        one = distances.closest(start)[0]
-        two = distances.closest(start + reach * _unit(start - one))[0]
-        across = _unit(two - one)
-        here[left] += dot(across, (one + two) / 2 - start)[:, None] * across
-        moved = here[left] - points[left]
-        left = left[dot(moved, moved) <= reach * reach]
-        wide = distances.distance(here[left]) > radius
-        fits[left[wide]] = True
-        left = left[~wide]
+        one, two = distances.closest(here)[0], xp.empty_like(here)
+        backend.run("sdf_passage_opposite", len(left), reach=reach, point=here, nearest=one, opposite=two)
+        two, kept = distances.closest(two)[0], xp.empty(len(left), np.uint8)
+        ends = {"one": one, "two": two, "point": points}
+        backend.run("sdf_passage_middle", len(left), reach=reach, number=left, here=here, near=kept, **ends)
+        near = backend.compact(kept)
+        left, here, kept = backend.taken(left, near), backend.taken(here, near), kept[: len(near)]
+        away = distances.distance(here)
+        backend.run("sdf_passage_fits", len(left), radius=radius, number=left, distance=away, fits=fits, narrow=kept)
+        narrow = backend.compact(kept)
+        left, here = backend.taken(left, narrow), backend.taken(here, narrow)
     return fits
-
-
-def _unit(way: Floats) -> Floats:
-    """Vectors (n, 3) scaled to length 1; 0 stays."""
-    result: Floats = way / np.maximum(length(way), TINY)[:, None]
-    return result

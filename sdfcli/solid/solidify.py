@@ -171,7 +171,7 @@ def solid_of(
     flood = boundary(field, 1 << found.level, fine, backend, inside)
     del field, root
     half = THICKNESS * fine
-    vertices = moved_back(flood.vertices, found.exact, fine, half)
+    vertices = moved_back(flood.vertices, found.exact, fine, half, backend)
     made = outward(Mesh(vertices, flood.faces), backend, inside)
     if faces is not None and len(made.faces) > faces:
         report("collapsing edges")

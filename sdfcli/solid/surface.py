@@ -12,7 +12,6 @@ from sdfcli.extract.sources import FieldSource
 from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.mesh.vectors import length
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.scene import Scene
 
@@ -54,15 +53,14 @@ def unsigned(mesh: Mesh, backend: Backend) -> MeshDistance:
     return found
 
 
-def moved_back(vertices: Floats, distances: MeshDistance, radius: float, thickness: float) -> Floats:
+def moved_back(vertices: Floats, distances: MeshDistance, radius: float, thickness: float, backend: Backend) -> Floats:
     """Vertices (n, 3) moved towards their nearest points on the mesh: from the distance `radius` to `thickness`.
 
     Vertices on one line towards the mesh stay apart: the new distance grows with the old one, relatively by SLOPE of
     it, and as fast as the old one from WALL radii on, in walls across passages that the ball cannot take.
     """
-    nearest, _ = distances.closest(vertices)
-    away = vertices - nearest
-    way = length(away)
-    there = thickness * (1 + SLOPE * (way / radius - 1)) + np.maximum(way - WALL * radius, 0.0)
-    result: Floats = nearest + away * (there / np.maximum(way, TINY))[:, None]
-    return result
+    vertex = backend.from_host(vertices)
+    (nearest, _), moved = distances.closest(vertex), backend.xp.empty_like(vertex)
+    lengths = {"radius": radius, "thickness": thickness, "slope": SLOPE, "wall": WALL * radius}
+    backend.run("sdf_moved_back", len(vertices), nearest=nearest, vertex=vertex, moved=moved, **lengths)
+    return np.asarray(backend.to_host(moved))

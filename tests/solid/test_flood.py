@@ -16,7 +16,7 @@ from sdfcli.backend import Backend, select_backend
 from sdfcli.mesh.load import make_mesh
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.solid.solidify import GAP, Solid, solid_of
-from sdfcli.solid.surface import outward
+from sdfcli.solid.surface import SLOPE, WALL, moved_back, outward
 from surfaces import CLOSED, topology
 
 backend = backends.backend
@@ -176,3 +176,19 @@ def test_specks_are_dropped() -> None:
     both = make_mesh(*shapes.joined(one, speck))
     assert len(outward(both, cpu, least=0.007).faces) == 24
     assert len(outward(both, cpu, least=0.009).faces) == 12
+
+
+def test_vertices_move_back_along_their_ways(backend: Backend) -> None:
+    """Towards a plane: to the distance of the formula, from either side."""
+    rng = np.random.default_rng()
+    turn = shapes.turn(rng)
+    plane = np.array([[-9, -9, 0], [9, -9, 0], [0, 9, 0]]) @ turn.T, np.array([[0, 1, 2]])
+    height = rng.choice([-1, 1], 200) * rng.uniform(0.01, 3, 200)
+    foot = np.column_stack((rng.uniform(-1, 1, (len(height), 2)), np.zeros(len(height))))
+    vertices = (foot + height[:, None] * [0, 0, 1]) @ turn.T
+    given = vertices.copy()
+    moved = moved_back(vertices, MeshDistance(plane, "none", backend.name), 1.0, 0.2, backend)
+    assert np.array_equal(vertices, given)
+    way = np.abs(height)
+    there = np.sign(height) * (0.2 * (1 + SLOPE * (way - 1)) + np.maximum(way - WALL, 0))
+    assert moved == pytest.approx((foot + there[:, None] * [0, 0, 1]) @ turn.T, abs=1e-5)

@@ -62,7 +62,7 @@ def test_a_gap_opens_at_the_diameter(shape: Callable[[float], shapes.Shape]) -> 
         assert is_open or made.volume > 7.9
 
 
-def test_a_ball_between_plates() -> None:
+def test_a_ball_between_plates(backend: Backend) -> None:
     """Points at `offset` from the middle of two plates 2 apart; balls of radius 0.95 and 1.05."""
     rng = np.random.default_rng()
     turn = shapes.turn(rng)
@@ -70,9 +70,10 @@ def test_a_ball_between_plates() -> None:
     offset = rng.uniform(-0.8, 0.8, 500)
     offset = offset[np.abs(np.abs(offset) - 0.4) > 1e-6]
     points = np.column_stack((rng.uniform(-1, 1, (len(offset), 2)), offset)) @ turn.T
-    distances = MeshDistance(plates, "none", "cpu")
-    assert np.array_equal(takes(points, distances, 0.95, 0.4), np.abs(offset) <= 0.4)
-    assert not takes(points, distances, 1.05, 0.4).any()
+    distances, given = MeshDistance(plates, "none", backend.name), backend.from_host(points)
+    found = backend.to_host(takes(given, distances, 0.95, 0.4, backend))
+    assert np.array_equal(found > 0, np.abs(offset) <= 0.4)
+    assert not backend.to_host(takes(given, distances, 1.05, 0.4, backend)).any()
 
 
 def test_corners_beside_passages(backend: Backend) -> None:
@@ -89,11 +90,11 @@ def test_corners_beside_passages(backend: Backend) -> None:
     expected[corner[flat < slope * 0.9999]] = True
     possible = expected.copy()
     possible[corner[flat < slope * 1.0001]] = True
-    beside = backend.xp.zeros(400, np.uint32)
+    beside = backend.filled(400, 0, np.uint8)
     given = {"leaf_corner": corner, "leaf_level": level, "value": value}
     arrays = {name: backend.from_host(each) for name, each in given.items()}
     limits = {"low": 0.4, "high": 0.9, "slope": float(slope), "length": 1.0}
-    backend.run("sdf_flood_passages", 300, beside=beside, **limits, **arrays)
+    backend.run("sdf_passage_corners", 300, beside=beside, **limits, **arrays)
     found = backend.to_host(beside) > 0
     assert (found >= (expected & near)).all()
     assert (found <= (possible & near)).all()

@@ -3,6 +3,7 @@
 // INTERFACE
 //   Vec<T>, F3, D3             a vector; with floats; with doubles
 //   vec, load3, load3d         from three numbers; from memory; from three floats, as doubles
+//   store3                     to memory
 //   + - *, dot, cross          componentwise sum and difference, multiple, dot and cross product
 //   length_of                  Euclidean length
 //   sqrt_of, abs_of, mean, clamp01   scalars: square root, absolute value, mean, clamped to [0, 1]
@@ -27,6 +28,12 @@ FN Vec<T> load3(const T* p) {
     return vec(p[0], p[1], p[2]);
 }
 FN D3 load3d(const float* p) { return vec((double)p[0], (double)p[1], (double)p[2]); }
+template <class T>
+FN void store3(T* p, Vec<T> a) {
+    p[0] = a.x;
+    p[1] = a.y;
+    p[2] = a.z;
+}
 template <class T>
 FN Vec<T> operator+(Vec<T> a, Vec<T> b) {
     return {a.x + b.x, a.y + b.y, a.z + b.z};

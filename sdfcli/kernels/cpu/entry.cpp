@@ -100,6 +100,8 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "sign/pseudonormal.h"
 #include "sign/weighted_normals.h"
 #include "solid/flood.h"
+#include "solid/passages.h"
+#include "solid/surface.h"
 #include "surface/balls.h"
 #include "surface/compared.h"
 #include "surface/marching_cubes.h"

@@ -17,10 +17,8 @@ struct sdf_closest_args {
 };
 SDF_KERNEL(sdf_closest, PLAIN, i) {
     const float* t = a.triangle + 9 * (size_t)a.slot[i];
-    D3 q = nearest_on_triangle(load3d(a.points + 3 * (size_t)i), load3d(t), load3d(t + 3), load3d(t + 6)).point;
-    a.nearest[3 * (size_t)i] = q.x;
-    a.nearest[3 * (size_t)i + 1] = q.y;
-    a.nearest[3 * (size_t)i + 2] = q.z;
+    D3 point = load3d(a.points + 3 * (size_t)i);
+    store3(a.nearest + 3 * (size_t)i, nearest_on_triangle(point, load3d(t), load3d(t + 3), load3d(t + 6)).point);
 }
 
 #endif

@@ -35,12 +35,6 @@ FN void each_neighbour(const Particles& all, const Fluid& fluid, const float* po
 }
 FN float weight(const Fluid& fluid, float r) { return fluid.reach / r - 1.f; }
 
-FN void store3(float* p, F3 v) {
-    p[0] = v.x;
-    p[1] = v.y;
-    p[2] = v.z;
-}
-
 struct sdf_flow_force_args {
     u32 n;  // places
     Particles all;

@@ -4,7 +4,6 @@
 //   sdf_flood_join   joins free corners along leaf edges; sdf_shell_roots (mesh/edges.h) then gives the components
 //   sdf_flood_grow   spreads labels of outside and inside to free neighbours
 //   sdf_flood_value  distances to the boundary of the reached region, positive only there
-//   sdf_flood_passages  corners that may lie beside a narrow passage
 //   sdf_flood_pocket volume of leaves that the flood does not reach
 #ifndef SDFCLI_SOLID_FLOOD_H
 #define SDFCLI_SOLID_FLOOD_H
@@ -47,31 +46,6 @@ SDF_KERNEL(sdf_flood_grow, PLAIN, i) {
             if (a.label[to] || !(a.value[to] > a.radius)) continue;
             atomic_or(a.next + to, label == SDF_FLOOD_OUTSIDE ? SDF_FLOOD_OUTSIDE : SDF_FLOOD_INSIDE);
         }
-    }
-}
-
-struct sdf_flood_passages_args {
-    u32 n;                   // leaves
-    float low, high;         // bounds of the corners' distances
-    float slope;             // below which a leaf has the middle between two surfaces
-    float length;            // the domain's edge
-    const u32* leaf_corner;  // [n, 8]
-    const u8* leaf_level;    // [n]
-    const float* value;      // [corners] unsigned distances
-    u32* beside;             // [corners] in and out: initially 0
-};
-SDF_KERNEL(sdf_flood_passages, PLAIN, i) {
-    const u32* corner = a.leaf_corner + 8 * (size_t)i;
-    float square = 0.f, edge = a.length / (float)(1u << a.leaf_level[i]);
-    for (int bit = 1; bit < 8; bit <<= 1) {
-        float rise = 0.f;
-        for (int c = 0; c < 8; c++) rise += c & bit ? a.value[corner[c]] : -a.value[corner[c]];
-        square += rise * rise;
-    }
-    if (square > 16.f * edge * edge * a.slope * a.slope) return;  // the gradient is rise / (4 edge)
-    for (int c = 0; c < 8; c++) {
-        float value = a.value[corner[c]];
-        if (value > a.low && value <= a.high) atomic_or(a.beside + corner[c], 1u);
     }
 }
 
