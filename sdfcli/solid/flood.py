@@ -10,6 +10,7 @@ import numpy as np
 from sdfcli.backend import Array, Backend, C
 from sdfcli.field.field import Field
 from sdfcli.field.from_octree import field_of
+from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.octree.grown import Limits
 from sdfcli.octree.kinds import OCTREES
@@ -81,7 +82,7 @@ class Unsigned:
         """The component (corners,) uint32 of each corner that is farther than `radius` from the mesh, joined along leaf
         edges; 0 for the outside's. Other corners have components of their own."""
         arrays, corners = self.field._arrays_on(backend), self.field.corners
-        root = backend.xp.arange(corners, dtype=np.uint32)
+        root = backend.spaced(corners, 1)
         given = {name: arrays[name] for name in ("leaf_corner", "value")}
         backend.run("sdf_flood_join", len(given["leaf_corner"]), radius=radius, parent=root, **given)
         backend.run("sdf_shell_roots", corners, state=None, welded=None, parent=root, number=None)
@@ -127,14 +128,14 @@ class Unsigned:
         """The component with the largest such volume, and this volume; 0, the outside, and 0.0 without any."""
         corner = self.field._arrays_on(backend)["leaf_corner"]
         component = np.asarray(backend.to_host(root[corner.reshape(-1, 8)[:, 0]]), np.int64)
-        volume = np.bincount(component, weights=backend.to_host(self._pockets(backend, root, deep)))
+        volume = np.bincount(component, weights=self._pockets(backend, root, deep))
         largest = int(volume.argmax())
         return largest, float(volume[largest]) * self.field.domain.length**3
 
-    def _pockets(self, backend: Backend, root: Array, deep: float) -> Array:
-        """Volumes (leaves,) float64, in domains, of such leaves; 0 for others."""
+    def _pockets(self, backend: Backend, root: Array, deep: float) -> Floats:
+        """Volumes (leaves,), in domains, of such leaves; 0 for others."""
         arrays = self.field._arrays_on(backend)
         volume = backend.xp.empty(self.field.leaves, np.float64)
         given = {name: arrays[name] for name in ("leaf_corner", "leaf_level", "value")}
         backend.run("sdf_flood_pocket", len(volume), deep=deep, root=root, volume=volume, **given)
-        return volume
+        return np.asarray(backend.to_host(volume))
