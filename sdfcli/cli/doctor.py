@@ -39,7 +39,7 @@ EXTRAS = {
     "draco": ("DracoPy",),
     "step": ("cascadio",),
     "remote": ("fsspec", "s3fs"),
-    "solid": ("fast-simplification",),
+    "solid": ("manifold3d",),
     "usd": ("usd-core",),
 }
 """Packages of each other extra."""

@@ -57,7 +57,7 @@ def solidify(
         int | None,
         typer.Option(
             metavar="N",
-            help="Face count to collapse edges to; all faces by default. Needs fast-simplification.",
+            help="Face count to collapse edges to; all faces by default. Needs manifold3d.",
             show_default=False,
         ),
     ] = None,
@@ -109,7 +109,7 @@ def solidify(
         if found.leak is not None:
             say(f"note: {mesh}: {leak_text(found.leak / found.unit)}")
         if faces is not None and len(found.faces) > faces:
-            say(f"note: {target}: {len(found.faces):,} faces; fewer would not leave it closed")
+            say(f"note: {target}: {len(found.faces):,} faces; fewer would change its shape")
 
 
 def _write(target: Path, force: bool, found: Solid) -> None:

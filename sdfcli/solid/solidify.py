@@ -118,7 +118,7 @@ def solidify(
     Raises:
         InputError: the mesh cannot be read or used.
         UsageError: a parameter is out of range.
-        DeviceError: the device or its software, or fast-simplification for `faces`, is missing.
+        DeviceError: the device or its software, or manifold3d for `faces`, is missing.
         OutOfMemoryError: the flood does not fit into memory.
     """
     chosen = GAP if gap is None else parse_gap(gap)
@@ -175,7 +175,7 @@ def solid_of(
     made = outward(Mesh(vertices, flood.faces), backend, inside)
     if faces is not None and len(made.faces) > faces:
         report("collapsing edges")
-        made = fewer_faces(made, int(faces), backend)
+        made = fewer_faces(made, int(faces), half)
     report("measuring")
     _, volumes = made.shell_sums(made.on(backend).connectivity)  # sixfold, in the unit cube
     volume = float(volumes.sum()) * made.domain.length**3 / 6
