@@ -10,7 +10,6 @@ import numpy as np
 from sdfcli.backend import Array, Backend, C
 from sdfcli.field.field import Field
 from sdfcli.field.from_octree import field_of
-from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.octree.grown import Limits
 from sdfcli.octree.kinds import OCTREES
@@ -20,6 +19,7 @@ from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.scene import Scene
 from sdfcli.solid.passages import opened
 from sdfcli.solid.surface import unsigned
+from sdfcli.spatial.morton import LATTICE_BITS
 
 CELL = 0.5
 """Edge of the finest cells, in radii, of the default radius for larger ones: else fine parts of the mesh are lost."""
@@ -121,21 +121,24 @@ class Unsigned:
 
     def pocket(self, backend: Backend, root: Array, deep: float) -> float:
         """Volume, in the mesh's units, of the leaves that are farther than `deep` from the mesh and not reached."""
-        # Powers of two: the sum does not depend on its order.
-        return float(self._pockets(backend, root, deep).sum()) * self.field.domain.length**3
+        total = backend.filled(1, 0, np.uint64)
+        self._pockets(backend, root, deep, total=total)
+        return float(int(total[0]) * (self.field.domain.length / 2**LATTICE_BITS) ** 3)
 
     def room(self, backend: Backend, root: Array, deep: float) -> tuple[int, float]:
         """The component with the largest such volume, and this volume; 0, the outside, and 0.0 without any."""
         corner = self.field._arrays_on(backend)["leaf_corner"]
         component = np.asarray(backend.to_host(root[corner.reshape(-1, 8)[:, 0]]), np.int64)
-        volume = np.bincount(component, weights=self._pockets(backend, root, deep))
+        volumes = backend.xp.empty(self.field.leaves, np.float64)
+        self._pockets(backend, root, deep, volume=volumes)
+        volume = np.bincount(component, weights=backend.to_host(volumes))
         largest = int(volume.argmax())
         return largest, float(volume[largest]) * self.field.domain.length**3
 
-    def _pockets(self, backend: Backend, root: Array, deep: float) -> Floats:
-        """Volumes (leaves,), in domains, of such leaves; 0 for others."""
+    def _pockets(
+        self, backend: Backend, root: Array, deep: float, volume: Array | None = None, total: Array | None = None
+    ) -> None:
+        """Volumes (leaves,) float64, in domains, of such leaves, 0 for others; and their sum (1,) uint64."""
         arrays = self.field._arrays_on(backend)
-        volume = backend.xp.empty(self.field.leaves, np.float64)
         given = {name: arrays[name] for name in ("leaf_corner", "leaf_level", "value")}
-        backend.run("sdf_flood_pocket", len(volume), deep=deep, root=root, volume=volume, **given)
-        return np.asarray(backend.to_host(volume))
+        backend.run("sdf_flood_pocket", self.field.leaves, deep=deep, root=root, volume=volume, total=total, **given)

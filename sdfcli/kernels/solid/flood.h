@@ -68,14 +68,16 @@ struct sdf_flood_pocket_args {
     const u8* leaf_level;    // [n]
     const float* value;      // [corners] unsigned distances
     const u32* root;         // [corners] as in sdf_flood_value
-    double* volume;          // [n] out, in domain volumes; 0 unless all corners are deep and none is reached
+    double* volume;          // [n] out, in domain volumes; 0 unless all corners are deep and none is reached; or null
+    u64* total;              // [1] in and out: their sum, in cells of the finest level; or null
 };
 SDF_KERNEL(sdf_flood_pocket, PLAIN, i) {
     const u32* corner = a.leaf_corner + 8 * (size_t)i;
     bool counts = true;
     for (int k = 0; k < 8; k++) counts = counts && a.value[corner[k]] > a.deep && a.root[corner[k]] != 0;
     double edge = 1.0 / (double)(1u << a.leaf_level[i]);
-    a.volume[i] = counts ? edge * edge * edge : 0.0;
+    if (a.volume) a.volume[i] = counts ? edge * edge * edge : 0.0;
+    if (a.total && counts) atomic_add(a.total, (u64)1 << 3 * (SDF_LATTICE_BITS - a.leaf_level[i]));
 }
 
 #endif
