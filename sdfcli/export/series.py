@@ -21,25 +21,22 @@ FIRST = {
 """Step offsets, and the sizes that they sum over the preceding steps."""
 
 
-def write_series(path: Path, steps: Iterable[tuple[float, Field]], conforming: bool = False) -> dict[str, int]:
+def write_series(path: Path, steps: Iterable[tuple[float, Field]]) -> dict[str, int]:
     """Writes one step per time, in seconds, and field, each as `write_vtkhdf` does, in VTKHDF 2.0. Returns the step
     count, and total leaf and corner counts.
 
     Memory holds one field. Raises OSError if the file cannot be written.
     """
     times: list[float] = []
-    leaves = corners = 0
     sizes: dict[str, list[int]] = {name: [] for name in sorted(set(FIRST.values()))}
     with streamed_hdf5(path) as (file, check):
         root = file.create_group("VTKHDF")
         write_type(root)
         for time, field in steps:
             times.append(time)
-            leaves, corners = leaves + field.leaves, corners + field.corners
-            arrays = datasets(field, conforming)
-            for name, count in counts(arrays).items():
+            for name, count in counts(field).items():
                 sizes[name].append(count)
-            for name, data in arrays.items():
+            for name, data in datasets(field).items():
                 append(root, name, data)
             check()
         for name, each in sizes.items():
@@ -50,4 +47,4 @@ def write_series(path: Path, steps: Iterable[tuple[float, Field]], conforming: b
         index["PartOffsets"], index["NumberOfParts"] = np.arange(len(times)), np.ones(len(times), np.int64)
         for name, size in FIRST.items():
             index[name] = np.concatenate(([0], np.cumsum(sizes[size])[:-1]))
-    return {"frames": len(times), "leaves": leaves, "corners": corners}
+    return {"frames": len(times), "leaves": sum(sizes["NumberOfCells"]), "corners": sum(sizes["NumberOfPoints"])}

@@ -1,4 +1,4 @@
-"""VTKHDF octree files for ParaView: an unstructured grid with shared corners, whose cells are the leaves."""
+"""VTKHDF octree files for ParaView: an unstructured grid with one voxel per leaf and shared corners."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import select_backend
-from sdfcli.export.conforming import conforming_cells, leaf_cells
-from sdfcli.field.field import Field
+from sdfcli.field.field import Field, lattice_position
 from sdfcli.runtime.libraries import import_h5py
 
-VTK_TETRA, VTK_VOXEL, VTK_PYRAMID = 10, 11, 14
+VTK_VOXEL = 11
 CHUNK = 1 << 15
 PACKED = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 
 
-def write_vtkhdf(path: Path, field: Field, conforming: bool = False) -> None:
+def write_vtkhdf(path: Path, field: Field) -> None:
     """Writes point data `distance` (float32) and cell data `level` (uint8), in VTKHDF 2.0.
 
-    conforming: whether leaves beside smaller ones are cut, so that contours are closed; otherwise each leaf is a voxel.
     A voxel's corners are in Morton order, like a leaf's.
     """
     h5py = import_h5py()
@@ -29,10 +27,9 @@ def write_vtkhdf(path: Path, field: Field, conforming: bool = False) -> None:
     with h5py.File("field.vtkhdf", "w", driver="core", backing_store=False) as file:
         root = file.create_group("VTKHDF")
         write_type(root)
-        arrays = datasets(field, conforming)
-        for name, count in counts(arrays).items():
+        for name, count in counts(field).items():
             root[name] = np.array([count])
-        for name, data in arrays.items():
+        for name, data in datasets(field).items():
             chunks = (min(CHUNK, len(data)), *data.shape[1:])
             root.create_dataset(name, data=data, chunks=chunks, **PACKED)
         file.flush()
@@ -45,25 +42,27 @@ def write_type(root: Any) -> None:
     root.attrs["Type"] = np.bytes_("UnstructuredGrid")
 
 
-def counts(arrays: dict[str, npt.NDArray[Any]]) -> dict[str, int]:
-    """Sizes of a grid's `datasets`, by name in the file."""
-    sizes = {"NumberOfPoints": "Points", "NumberOfCells": "Types", "NumberOfConnectivityIds": "Connectivity"}
-    return {name: len(arrays[of]) for name, of in sizes.items()}
+def counts(field: Field) -> dict[str, int]:
+    """Sizes of a field's grid, by name in the file."""
+    leaves = field.leaves
+    return {
+        "NumberOfPoints": field.corners,
+        "NumberOfCells": leaves,
+        "NumberOfConnectivityIds": 8 * leaves,
+    }
 
 
-def datasets(field: Field, conforming: bool = False) -> dict[str, npt.NDArray[Any]]:
+def datasets(field: Field) -> dict[str, npt.NDArray[Any]]:
     """Arrays of a field's grid, by name in the file."""
     backend = select_backend("cpu")  # where loading the field created its corners
-    cells = conforming_cells(field, backend) if conforming else leaf_cells(field, backend)
-    kinds = ((VTK_VOXEL, cells.voxel), (VTK_PYRAMID, cells.pyramid), (VTK_TETRA, cells.tetra))
-    sizes = np.repeat([each.shape[1] for _, each in kinds], [len(each) for _, each in kinds])
+    corner, leaves = backend.to_host(field._arrays_on(backend)["leaf_corner"]), field.leaves
     return {
-        "Points": field.domain.origin + field.domain.length * cells.position,
-        "Connectivity": np.concatenate([each.ravel() for _, each in kinds]),
-        "Offsets": np.concatenate(([0], np.cumsum(sizes))),
-        "Types": np.repeat(np.array([kind for kind, _ in kinds], np.uint8), [len(each) for _, each in kinds]),
-        "PointData/distance": cells.value,
-        "CellData/level": field.leaf_level[cells.leaf],
+        "Points": field.domain.origin + field.domain.length * lattice_position(field.corner_key),
+        "Connectivity": corner.ravel().astype(np.int64),
+        "Offsets": np.arange(0, 8 * leaves + 1, 8, dtype=np.int64),
+        "Types": np.full(leaves, VTK_VOXEL, np.uint8),
+        "PointData/distance": field.distance,
+        "CellData/level": field.leaf_level,
     }
 
 

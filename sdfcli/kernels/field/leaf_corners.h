@@ -4,7 +4,6 @@
 //   sdf_octree_corners       from the levels of a grown octree
 //   sdf_split_leaf_corners   from an octree's list of split cells
 //   sdf_field_corners        from sorted corner keys, as stored in a file
-//   sdf_leaf_points          corners at the leaves' 27 points: hanging ones, too
 #ifndef SDFCLI_FIELD_LEAF_CORNERS_H
 #define SDFCLI_FIELD_LEAF_CORNERS_H
 #include "base/kernel.h"
@@ -61,35 +60,6 @@ SDF_KERNEL(sdf_field_corners, PLAIN, i) {
         u64 key = leaf_corner_key(a.leaf_key[i], a.leaf_level[i], c);
         if (c) place = lower_bound_near(a.corner_key, a.corners, key, min_of(place, a.corners - 1));
         a.leaf_corner[8 * (size_t)i + c] = place < a.corners && a.corner_key[place] == key ? place : SDF_NONE;
-    }
-}
-
-// Corners at a leaf's points: its own; and those of smaller leaves on its edges and faces, which hang.
-struct sdf_leaf_points_args {
-    u32 n;  // leaves
-    u32 corners;
-    const u64* leaf_key;     // [n]
-    const u8* leaf_level;    // [n]
-    const u64* corner_key;   // [corners] sorted
-    const u32* leaf_corner;  // [n, 8]
-    u32* point;              // [n, 27] out: corners, x fastest; SDF_NONE for a missing one
-};
-SDF_KERNEL(sdf_leaf_points, PLAIN, i) {
-    Lattice low = morton_decode(a.leaf_key[i]);
-    u32 half = (1u << (SDF_LATTICE_BITS - a.leaf_level[i])) >> 1, place = a.leaf_corner[8 * (size_t)i];
-    u32* point = a.point + 27 * (size_t)i;
-    for (u32 k = 0; k < 27; k++) {
-        u32 x = k % 3, y = k / 3 % 3, z = k / 9;
-        if (x != 1 && y != 1 && z != 1) {
-            point[k] = a.leaf_corner[8 * (size_t)i + (x >> 1 | (y >> 1) << 1 | (z >> 1) << 2)];
-            continue;
-        }
-        point[k] = SDF_NONE;
-        if (!half || k == 13) continue;
-        Lattice at = {low.x + x * half, low.y + y * half, low.z + z * half};
-        u64 key = morton_encode(at);
-        place = lower_bound_near(a.corner_key, a.corners, key, min_of(place, a.corners - 1));
-        if (place < a.corners && a.corner_key[place] == key) point[k] = place;
     }
 }
 
