@@ -1,0 +1,139 @@
+"""A narrow-band level set: distances near a surface in blocks of 8^3 voxels, and the sign of all others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+
+LEAF, LOWER, UPPER = 3, 7, 12
+"""Log2 of the nodes' edges in voxels: leaves 8, lower inner nodes 128, upper ones 4096, as in OpenVDB's default tree."""
+VOXELS = 1 << 3 * LEAF
+"""Voxels of a block."""
+NAME = "surface"
+"""Grid name that Blender and Houdini give level sets."""
+
+
+@dataclass(frozen=True)
+class LevelSet:
+    """A signed distance field on a regular grid: voxel (i, j, k) lies at origin + spacing x (i, j, k).
+
+    origin      (3,) float64.
+    spacing     the same along all axes.
+    background  half width of the band, in units of the distances: the value outside the blocks, negative inside.
+    block       (n, 3) int32: lower corners of the blocks, multiples of 8, in the order of `tree_order`.
+    value       (n, 512) float32: the blocks' voxels, k fastest.
+    active      (n, 512) bool: whether a voxel is in the band.
+    tile        (m, 3) int32: lower corners of cubes without blocks that are inside.
+    tile_log2   (m,) uint8: log2 of their edges: LEAF, LOWER or UPPER.
+    """
+
+    origin: npt.NDArray[np.float64]
+    spacing: float
+    background: np.float32
+    block: npt.NDArray[np.int32]
+    value: npt.NDArray[np.float32]
+    active: npt.NDArray[np.bool_]
+    tile: npt.NDArray[np.int32]
+    tile_log2: npt.NDArray[np.uint8]
+
+    @property
+    def voxels(self) -> int:
+        """Number of active voxels."""
+        return int(np.count_nonzero(self.active))
+
+    @cached_property
+    def boxes(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """The lowest and highest active voxel (n, 3) of each block; for blocks without any, 7 and 0 of the block."""
+        low, high = np.empty_like(self.block), np.empty_like(self.block)
+        active = self.active.reshape(-1, 8, 8, 8)
+        for axis in range(3):
+            met = active.any(axis=tuple(1 + k for k in range(3) if k != axis))  # (n, 8)
+            found = met.any(axis=1)
+            low[:, axis] = np.where(found, met.argmax(axis=1), 7)
+            high[:, axis] = np.where(found, 7 - met[:, ::-1].argmax(axis=1), 0)
+        return self.block + low, self.block + high
+
+    @property
+    def box(self) -> npt.NDArray[np.int32]:
+        """Lowest and highest active voxel (2, 3)."""
+        low, high = self.boxes
+        return np.stack((low.min(axis=0), high.max(axis=0)))
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The inner nodes of one level, in tree order.
+
+    corner  (n, 3) int32: lower corners.
+    first   (n + 1,): the children of node i, one level below, are first[i] to first[i + 1] - 1.
+    slot    (children,): each child's place in its node's table; see `slots`.
+    inside  (n, slots per node) bool: whether a slot without a child is a tile that is inside.
+    """
+
+    corner: npt.NDArray[np.int32]
+    first: Ints
+    slot: Ints
+    inside: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.corner)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Inner nodes over a level set's blocks. roof: (t, 3) lower corners of tiles of edge 4096 that are inside."""
+
+    upper: Nodes
+    lower: Nodes
+    roof: npt.NDArray[np.int32]
+
+
+def slots(corner: npt.NDArray[np.int32], log2: int, above: int) -> Ints:
+    """Places (n,) of cubes of edge 2^log2 in the tables of the nodes of edge 2^above around them; k fastest."""
+    along = (corner.astype(np.int64) & ((1 << above) - 1)) >> log2
+    bits = above - log2
+    return np.asarray(((along[:, 0] << bits | along[:, 1]) << bits) | along[:, 2])
+
+
+def slot_corners(log2: int, above: int) -> npt.NDArray[np.int32]:
+    """Lower corners (slots, 3) of a node's slots, relative to the node's."""
+    return (np.indices((1 << (above - log2),) * 3).reshape(3, -1).T << log2).astype(np.int32)
+
+
+def around(corner: npt.NDArray[np.int32], log2: int) -> npt.NDArray[np.int32]:
+    """Lower corners (n, 3) of the cubes of edge 2^log2 that contain voxels."""
+    return corner >> log2 << log2
+
+
+def tree_order(block: npt.NDArray[np.int32]) -> Ints:
+    """A permutation (n,) that sorts blocks depth first: by upper node, by lower node in it, by place in that."""
+    upper = around(block, UPPER)
+    order = slots(block, LOWER, UPPER) << 3 * (LOWER - LEAF) | slots(block, LEAF, LOWER)
+    return np.lexsort((order, upper[:, 2], upper[:, 1], upper[:, 0]))
+
+
+def make_tree(level_set: LevelSet) -> Tree:
+    """The inner nodes over a level set's blocks, with its tiles."""
+    lower = _nodes(level_set, level_set.block, LEAF, LOWER)
+    upper = _nodes(level_set, lower.corner, LOWER, UPPER)
+    roof = level_set.tile[level_set.tile_log2 == UPPER]
+    return Tree(upper, lower, roof[np.lexsort(roof.T[::-1])])
+
+
+def _nodes(level_set: LevelSet, child: npt.NDArray[np.int32], log2: int, above: int) -> Nodes:
+    """The nodes of edge 2^above over children of edge 2^log2, which are in tree order."""
+    node = around(child, above)
+    new = np.append(True, (node[1:] != node[:-1]).any(axis=1))
+    first = np.append(np.flatnonzero(new), len(node))
+    corner = node[new]
+    inside = np.zeros((len(corner), 1 << 3 * (above - log2)), np.bool_)
+    tile = level_set.tile[level_set.tile_log2 == log2]
+    number = {tuple(each): k for k, each in enumerate(corner.tolist())}
+    rows = [number[tuple(each)] for each in around(tile, above).tolist()]
+    inside[rows, slots(tile, log2, above)] = True
+    return Nodes(corner, first, slots(child, log2, above), inside)
