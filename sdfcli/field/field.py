@@ -318,7 +318,7 @@ class Field:
 
         Args:
             path: output file; its ending selects the format: `.vtkhdf` for the octree; `.h5` or `.hdf5` as by `save`;
-                `.vti`, `.npz` or `.raw` (with a JSON header beside it) for a regular grid, `.vdb` or `.nvdb` for a narrow
+                `.vti`, `.npz`, `.raw` (with a JSON header beside it) for a regular grid, `.vdb` or `.nvdb` for a narrow
                 band of one.
             resolution: point count of a grid along its longest side; default: 128.
             window: a grid's box, as for `grid`.

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from sdfcli.errors import InputError, OutOfMemoryError
+from sdfcli.runtime.memory import free_memory
+
 Ints = npt.NDArray[np.int64]
 
 LEAF, LOWER, UPPER = 3, 7, 12
-"""Log2 of the nodes' edges in voxels: leaves 8, lower inner nodes 128, upper ones 4096, as in OpenVDB's default tree."""
+"""Log2 of the nodes' edges in voxels: leaves 8, lower inner nodes 128, upper ones 4096, as in OpenVDB's usual tree."""
 VOXELS = 1 << 3 * LEAF
 """Voxels of a block."""
 NAME = "surface"
@@ -63,6 +67,55 @@ class LevelSet:
         """Lowest and highest active voxel (2, 3)."""
         low, high = self.boxes
         return np.stack((low.min(axis=0), high.max(axis=0)))
+
+
+MOST = 1 << 30
+"""Maximum voxel coordinate in a file, apart from the sign."""
+CLAMPED = 1e-3
+"""Relative difference between a tile's value and the background, which half precision may cause."""
+
+
+def check_blocks(count: int) -> None:
+    """Raises OutOfMemoryError if so many blocks from a file do not fit into memory."""
+    if count * VOXELS * 8 > free_memory():
+        raise OutOfMemoryError("the level set does not fit into memory")
+
+
+def inside_tiles(value: npt.NDArray[np.float32], background: np.float32) -> npt.NDArray[np.bool_]:
+    """Which tiles of a file (n,) are inside. Raises InputError unless all have the background's value, or its negative:
+    a level set has no other distances without voxels."""
+    if not 0 < background < math.inf:
+        raise InputError("its background is impossible")
+    if not (np.abs(np.abs(value) - background) <= CLAMPED * background).all():
+        raise InputError("its tiles have other values than the background: not a level set")
+    return np.asarray(value < 0)
+
+
+def checked(level_set: LevelSet) -> LevelSet:
+    """A file's level set, in tree order. Raises InputError for impossible values and for nodes at the same place."""
+    if not (np.isfinite(level_set.origin).all() and level_set.spacing * MOST < math.inf):
+        raise InputError("its transform is impossible")
+    if not len(level_set.block):
+        raise InputError("it has no voxels")
+    if not np.isfinite(level_set.value).all():
+        raise InputError("its values are not finite")
+    for corner, edge in ((level_set.block, np.uint8(LEAF)), (level_set.tile, level_set.tile_log2[:, None])):
+        if not ((corner >= -MOST) & (corner <= MOST) & (corner >> edge << edge == corner)).all():
+            raise InputError("it is damaged: nodes at impossible places")
+    order = tree_order(level_set.block)
+    block = level_set.block[order]
+    if (block[1:] == block[:-1]).all(axis=1).any():
+        raise InputError("it is damaged: two nodes at one place")
+    if (np.diff(order) < 0).any():
+        level_set = replace(level_set, value=level_set.value[order], active=level_set.active[order])
+    return replace(level_set, block=block)
+
+
+def uniform_spacing(scale: npt.NDArray[np.float64]) -> float:
+    """The edge of voxels with edges (3,). Raises InputError unless they are cubes."""
+    if not (np.isfinite(scale).all() and (scale > 0).all() and np.ptp(scale) <= 1e-6 * scale.max()):
+        raise InputError("its voxels are no cubes along the axes; resample it")
+    return float(scale[0])
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.vdb.level_set import NAME, UPPER, LevelSet, Nodes, make_tree
+from sdfcli.errors import InputError
+from sdfcli.vdb.level_set import (
+    LEAF,
+    LOWER,
+    NAME,
+    UPPER,
+    LevelSet,
+    Nodes,
+    check_blocks,
+    checked,
+    inside_tiles,
+    make_tree,
+    slot_corners,
+    uniform_spacing,
+)
 
-FILE_MAGIC, GRID_MAGIC = b"NanoVDB2", b"NanoVDB1"
+FILE_MAGIC, GRID_MAGIC, OLD_MAGIC = b"NanoVDB2", b"NanoVDB1", b"NanoVDB0"
+"""Of files, grids, and both before version 32.7."""
 VERSION = 32 << 21 | 7 << 10
-FLOAT, LEVEL_SET_CLASS = 1, 1
+MAJOR = 32
+FLOAT, UNKNOWN_CLASS, LEVEL_SET_CLASS = 1, 0, 1
+UNPACKED, ZIPPED = 0, 1
+"""Codecs."""
 HAS_BOX, HAS_RANGE, BREADTH_FIRST = 1 << 1, 1 << 2, 1 << 5
 ACTIVE = 2
 """A node's flag: it has active voxels, so its box is valid."""
@@ -23,13 +41,14 @@ CHECKED = 4096
 """Bytes per block of the checksum; the last block has the rest, too."""
 
 BOX = ("<i4", (2, 3))
-FILE = np.dtype(
-    [("magic", "S8"), ("version", "<u4"), ("grids", "<u2"), ("codec", "<u2")]
-    + [("size", "<u8"), ("stored", "<u8"), ("key", "<u8"), ("voxels", "<u8"), ("type", "<u4"), ("class", "<u4")]
+HEADER = np.dtype([("magic", "S8"), ("version", "<u4"), ("grids", "<u2"), ("codec", "<u2")])
+"""FileHeader, 16 bytes."""
+FACTS = np.dtype(
+    [("size", "<u8"), ("stored", "<u8"), ("key", "<u8"), ("voxels", "<u8"), ("type", "<u4"), ("class", "<u4")]
     + [("world", "<f8", (2, 3)), ("box", *BOX), ("voxel_size", "<f8", 3), ("name_size", "<u4")]
-    + [("nodes", "<u4", 4), ("tiles", "<u4", 3), ("codec_2", "<u2"), ("blind", "<u2"), ("version_2", "<u4")]
+    + [("nodes", "<u4", 4), ("tiles", "<u4", 3), ("codec", "<u2"), ("blind", "<u2"), ("version", "<u4")]
 )
-"""FileHeader and FileMetaData, 192 bytes; the grid's name follows."""
+"""FileMetaData, 176 bytes; the grid's name follows, then, after those of all grids, the grids."""
 GRID = np.dtype(
     [("magic", "S8"), ("head_sum", "<u4"), ("tail_sum", "<u4"), ("version", "<u4"), ("flags", "<u4")]
     + [("index", "<u4"), ("count", "<u4"), ("size", "<u8"), ("name", "S256")]
@@ -132,11 +151,8 @@ def write(path: Path, level_set: LevelSet) -> None:
     grid["head_sum"], grid["tail_sum"] = zlib.crc32(data[16:head]), _blocked_sum(data[head:])
 
     name = NAME.encode() + b"\0"
-    file = np.zeros(1, FILE)
+    facts = np.zeros(1, FACTS)
     for field, value in {
-        "magic": FILE_MAGIC,
-        "version": VERSION,
-        "grids": 1,
         "size": size,
         "stored": size,
         "voxels": level_set.voxels,
@@ -147,11 +163,11 @@ def write(path: Path, level_set: LevelSet) -> None:
         "voxel_size": level_set.spacing,
         "name_size": len(name),
         "nodes": (*counts, 1),
-        "version_2": VERSION,
+        "version": VERSION,
     }.items():
-        file[field] = value
+        facts[field] = value
     with open(path, "wb") as out:
-        out.write(file.tobytes() + name)
+        out.write(np.array((FILE_MAGIC, VERSION, 1, UNPACKED), HEADER).tobytes() + facts.tobytes() + name)
         out.write(data)
 
 
@@ -186,3 +202,103 @@ def _blocked_sum(data: npt.NDArray[np.uint8]) -> int:
     ends = [*range(CHECKED, CHECKED * blocks, CHECKED), len(data)]
     sums = [zlib.crc32(data[first:last]) for first, last in zip([0, *ends], ends, strict=False)]
     return zlib.crc32(struct.pack(f"<{blocks}I", *sums))
+
+
+def read(data: bytes) -> LevelSet:
+    """The first grid of floats that is a level set, or of unknown class, as Warp's are, in a file or a bare grid.
+
+    Raises InputError for a file without one or damaged; OutOfMemoryError.
+    """
+    at, held = 0, []
+    if data[:8] == GRID_MAGIC:
+        return _read_grid(memoryview(data))
+    while at < len(data):
+        (head,) = _view(data, HEADER, at, 1)
+        if head["magic"] not in (FILE_MAGIC, OLD_MAGIC) or int(head["version"]) >> 21 != MAJOR:
+            raise InputError(f"not a NanoVDB file of version {MAJOR}")
+        at += HEADER.itemsize
+        grids = []
+        for _ in range(int(head["grids"])):
+            (facts,) = _view(data, FACTS, at, 1)
+            at += FACTS.itemsize + int(facts["name_size"])
+            grids.append(facts)
+        for facts in grids:
+            if facts["type"] == FLOAT and facts["class"] in (UNKNOWN_CLASS, LEVEL_SET_CLASS):
+                return _read_grid(_unpacked(data, at, facts))
+            held.append(f"type {facts['type']}, class {facts['class']}")
+            at += int(facts["stored"])
+    raise InputError(f"no level set of floats in it; it has {'; '.join(held[:5]) or 'no grid'}")
+
+
+def _view(data: bytes | memoryview, kind: np.dtype[Any], at: int, count: int) -> Any:
+    """An array in a file. Raises InputError if it is not within it."""
+    if not (at >= 0 and count >= 0 and at + count * kind.itemsize <= len(data)):
+        raise InputError("it ends too early, or an offset leads out of it")
+    return np.frombuffer(data, kind, count, at)
+
+
+def _unpacked(data: bytes, at: int, facts: Any) -> memoryview:
+    """A grid's bytes."""
+    size, stored, codec = int(facts["size"]), int(facts["stored"]), int(facts["codec"])
+    content = memoryview(data)[at : at + stored]
+    if len(content) != stored:
+        raise InputError("it ends too early")
+    if codec == ZIPPED:
+        try:
+            content = memoryview(zlib.decompressobj().decompress(content[8:], size + 1))
+        except (zlib.error, OverflowError) as error:
+            raise InputError(f"it is damaged: {error}") from error
+    elif codec != UNPACKED:
+        raise InputError("its grid is compressed with Blosc; store it without, or with zip")
+    if len(content) != size:
+        raise InputError("it is damaged: a grid has another size")
+    return content
+
+
+def _read_grid(data: memoryview) -> LevelSet:
+    (grid,) = _view(data, GRID, 0, 1)
+    if grid["magic"] not in (GRID_MAGIC, OLD_MAGIC) or grid["type"] != FLOAT or int(grid["version"]) >> 21 != MAJOR:
+        raise InputError("not a grid of floats")
+    matrix = grid["matrix"]
+    if (matrix != np.diag(matrix.diagonal())).any():
+        raise InputError("its voxels are turned or sheared; resample it along the axes")
+    spacing = uniform_spacing(matrix.diagonal())
+    (tree,) = _view(data, TREE, GRID.itemsize, 1)
+    first = [GRID.itemsize + int(offset) for offset in tree["offset"]]
+    leaf, lower, upper = (
+        _view(data, kind, at, int(count))
+        for kind, at, count in zip((LEAF_NODE, LOWER_NODE, UPPER_NODE), first, tree["nodes"], strict=False)
+    )
+    (root,) = _view(data, ROOT, first[3], 1)
+    table = _view(data, ROOT_TILE, first[3] + ROOT.itemsize, int(root["tiles"]))
+    background = root["background"]
+    place = np.stack([(table["key"] >> np.uint64(shift)).astype(np.int64) & 0x1FFFFF for shift in (42, 21, 0)], axis=1)
+    place = (((place << UPPER) + (1 << 31)) % (1 << 32) - (1 << 31)).astype(np.int32)
+    linked = table["child"] != 0
+    tiles = [place[~linked][inside_tiles(table["value"][~linked], background)]]
+    offset, corner = table["child"][linked] + first[3], place[linked]
+    for nodes, log2, above, start in ((upper, LOWER, UPPER, first[2]), (lower, LEAF, LOWER, first[1])):
+        order = _nodes_at(offset, start, nodes)
+        check_blocks(len(nodes) * (1 << 3 * (above - log2)) // 512)
+        child = np.unpackbits(nodes["child"], axis=1, bitorder="little").view(np.bool_)[order]
+        row, slot = np.nonzero(~child)
+        places = corner[row] + slot_corners(log2, above)[slot]
+        value = nodes["table"].astype("<u8")[order][row, slot].astype("<u4").view("<f4")
+        tiles.append(places[inside_tiles(value, background)])
+        row, slot = np.nonzero(child)
+        offset = nodes["table"][order][row, slot] + start + nodes.itemsize * order[row]
+        corner = corner[row] + slot_corners(log2, above)[slot]
+    order = _nodes_at(offset, first[0], leaf)
+    check_blocks(len(order))
+    active = np.unpackbits(leaf["active"][order], axis=1, bitorder="little").view(np.bool_)
+    log2 = np.repeat(np.array([UPPER, LOWER, LEAF], np.uint8), [len(each) for each in tiles])
+    value, tile = leaf["value"][order], np.concatenate(tiles)
+    return checked(LevelSet(grid["shift"].copy(), spacing, background, corner, value, active, tile, log2))
+
+
+def _nodes_at(offset: npt.NDArray[np.int64], start: int, nodes: Any) -> npt.NDArray[np.int64]:
+    """Indices (n,) of nodes, each once, from their offsets (n,). Raises InputError for others."""
+    number, rest = np.divmod(offset - start, nodes.itemsize)
+    if rest.any() or len(number) != len(nodes) or (np.sort(number) != np.arange(len(nodes))).any():
+        raise InputError("it is damaged: its nodes are not all linked once")
+    return np.asarray(number)

@@ -6,12 +6,30 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import zlib
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.vdb.level_set import NAME, LevelSet, Nodes, make_tree
+from sdfcli.errors import DeviceError, InputError
+from sdfcli.vdb.level_set import (
+    LEAF,
+    LOWER,
+    NAME,
+    UPPER,
+    VOXELS,
+    LevelSet,
+    Nodes,
+    check_blocks,
+    checked,
+    inside_tiles,
+    make_tree,
+    slot_corners,
+    uniform_spacing,
+)
 
 MAGIC = struct.pack("<q", 0x56444220)
 VERSION = 224
@@ -19,10 +37,22 @@ LIBRARY = (9, 0)
 """Version of OpenVDB that wrote such files."""
 TREE, HALF = "Tree_float_5_4_3", "_HalfFloat"
 MAP = "UniformScaleTranslateMap"
-ACTIVE_MASK = 2
-"""Bit of a grid's compression: inactive values are left out."""
-PLUS, MINUS, BOTH = 0, 1, 3
-"""A node's inactive values: all + background, all - background, or a mask chooses (1: +)."""
+READABLE = range(222, 226)
+"""File versions that are read: since values outside the band are left out, up to OpenVDB 13's."""
+ZIP, ACTIVE_MASK, BLOSC = 1, 2, 4
+"""Bits of a grid's compression: values by zlib, inactive values left out, values by Blosc."""
+PLUS, MINUS, ONE, BOTH, ONE_OR_PLUS, TWO, ALL = range(7)
+"""A node's inactive values: all + background, all - background, all one value; or a mask chooses (1: the last one)
+between - and + background, one value and the background, two values; or they are stored like active ones."""
+MAPS = {
+    "UniformScaleMap": (0, 15),
+    "ScaleMap": (0, 15),
+    MAP: (3, 18),
+    "ScaleTranslateMap": (3, 18),
+    "TranslationMap": (3, 3),
+    "AffineMap": (0, 16),
+}
+"""Maps that are read: place of the scale, and number of float64 in all."""
 
 
 def write(path: Path, level_set: LevelSet, half: bool) -> None:
@@ -120,3 +150,204 @@ def _uuid(digest: bytes) -> bytes:
     """An identifier in the form of a UUID: equal files have equal ones."""
     text = digest.hex()[:32]
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:])).encode()
+
+
+class Cursor:
+    """A place in a file's bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = memoryview(data), 0
+
+    def take(self, count: int) -> memoryview:
+        """The next bytes. Raises InputError if there are fewer."""
+        if not 0 <= count <= len(self.data) - self.at:
+            raise InputError("it ends too early")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def unpack(self, form: str) -> Any:
+        found = struct.unpack(f"<{form}", self.take(struct.calcsize(f"<{form}")))
+        return found[0] if len(found) == 1 else found
+
+    def string(self) -> str:
+        return str(self.take(self.unpack("I")), "utf-8", "replace")
+
+    def array(self, kind: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
+        dtype = np.dtype(kind)
+        return np.frombuffer(self.take(count * dtype.itemsize), dtype)
+
+    def bits(self, count: int) -> npt.NDArray[np.bool_]:
+        return np.unpackbits(self.array("u1", count // 8), bitorder="little").view(np.bool_)
+
+    def metadata(self) -> dict[str, bytes]:
+        """Entries' bytes by name."""
+        found = {}
+        for _ in range(self.unpack("I")):
+            name, _ = self.string(), self.string()
+            found[name] = bytes(self.take(self.unpack("I")))
+        return found
+
+
+class Head(NamedTuple):
+    """A grid in a file: its name, type, class and the start of its content."""
+
+    name: str
+    kind: str
+    grid_class: str
+    start: int
+
+
+def read(data: bytes) -> LevelSet:
+    """The first level set of floats in a file.
+
+    Raises InputError for a file without one or damaged, DeviceError if a library for its compression is missing,
+    OutOfMemoryError.
+    """
+    file = Cursor(data)
+    if bytes(file.take(len(MAGIC))) != MAGIC:
+        raise InputError("not an OpenVDB file")
+    version, _, _, seekable = file.unpack("3I?")
+    if version not in READABLE:
+        raise InputError(f"file version {version}; versions {READABLE[0]} to {READABLE[-1]} are read")
+    file.take(36)
+    file.metadata()
+    heads = []
+    for _ in range(file.unpack("i")):
+        name, kind, parent = file.string().partition("\x1e")[0], file.string(), file.string()
+        start, _, end = file.unpack("3q")
+        file.at = start if seekable and 0 <= start <= len(data) else file.at
+        here = file.at
+        file.take(4)
+        grid_class = file.metadata().get("class", b"unknown").decode("utf-8", "replace")
+        heads.append(Head(name, kind, grid_class, here))
+        if kind in (TREE, TREE + HALF) and grid_class == "level set" and not parent:
+            file.at = here
+            return _read_grid(file, kind.endswith(HALF))
+        if not (seekable and here < end <= len(data)):
+            break
+        file.at = end
+    held = ", ".join(f"{head.name} ({head.kind}, {head.grid_class})" for head in heads[:5])
+    raise InputError(f"no level set of floats in it; it has {held or 'no grid'}")
+
+
+def _read_grid(file: Cursor, half: bool) -> LevelSet:
+    compression = file.unpack("I")
+    file.metadata()
+    origin, spacing = _read_map(file)
+    _, background, tiles, children = file.unpack("ifII")
+    grid = _Grid(file, np.float32(background), half, compression)
+    roof = np.array([file.unpack("3if?")[:4] for _ in range(tiles)], np.float64).reshape(-1, 4)
+    inside = roof[inside_tiles(roof[:, 3].astype(np.float32), grid.background), :3].astype(np.int32)
+    tile, log2, corner, masks = [inside], [UPPER] * len(inside), [], []
+    for _ in range(children):
+        upper = file.array("<i4", 3)
+        child, inside = grid.table(upper, LOWER, UPPER)
+        tile.append(inside)
+        log2 += [LOWER] * len(inside)
+        for lower in child:
+            blocks, inside = grid.table(lower, LEAF, LOWER)
+            tile.append(inside)
+            log2 += [LEAF] * len(inside)
+            corner.append(blocks)
+            masks.append(file.take(VOXELS // 8 * len(blocks)))
+    block = np.concatenate([np.empty((0, 3), np.int32), *corner])
+    check_blocks(len(block))
+    active = np.unpackbits(np.frombuffer(b"".join(masks), np.uint8), bitorder="little").view(np.bool_)
+    active = active.reshape(-1, VOXELS)
+    value = np.empty(active.shape, np.float32)
+    for values, bits in zip(value, active, strict=True):
+        file.take(VOXELS // 8)
+        values[:] = grid.values(bits)
+    sizes = np.array(log2, np.uint8)
+    return checked(LevelSet(origin, spacing, grid.background, block, value, active, np.concatenate(tile), sizes))
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """What all nodes of a grid share."""
+
+    file: Cursor
+    background: np.float32
+    half: bool
+    compression: int
+
+    def table(
+        self, corner: npt.NDArray[np.int32], log2: int, above: int
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Lower corners (n, 3) of an inner node's children, and (m, 3) of its tiles that are inside."""
+        count = 1 << 3 * (above - log2)
+        child, active = self.file.bits(count), self.file.bits(count)
+        value, places = self.values(active), corner + slot_corners(log2, above)
+        tiles = ~child
+        return places[child], places[tiles][inside_tiles(value[tiles], self.background)]
+
+    def values(self, active: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+        """A node's values."""
+        code = self.file.unpack("B")
+        if code > ALL:
+            raise InputError(f"it is damaged: a node with code {code}")
+        first = self.background if code == PLUS else -self.background
+        other = self.background
+        if code in (ONE, ONE_OR_PLUS, TWO):
+            first = np.float32(self.file.unpack("f"))
+        if code == TWO:
+            other = np.float32(self.file.unpack("f"))
+        chosen = self.file.bits(len(active)) if code in (BOTH, ONE_OR_PLUS, TWO) else None
+        if code == ALL or not self.compression & ACTIVE_MASK:
+            return self.stored(len(active))
+        found = np.full(len(active), first, np.float32) if chosen is None else np.where(chosen, other, first)
+        found[active] = self.stored(int(np.count_nonzero(active)))
+        return found
+
+    def stored(self, count: int) -> npt.NDArray[np.float32]:
+        """Values as they are in the file, single or half, compressed or not."""
+        kind = np.dtype("<f2" if self.half else "<f4")
+        size = kind.itemsize * count
+        if not self.compression & (ZIP | BLOSC):
+            return self.file.array(kind, count).astype(np.float32)
+        if self.half and not count:
+            return np.empty(0, np.float32)
+        stated = self.file.unpack("q")
+        content: Any = self.file.take(abs(stated))
+        if stated > 0:
+            content = (_unblosced if self.compression & BLOSC else _unzipped)(content, size)
+        if len(content) != size:
+            raise InputError("it is damaged: a node has too many or too few values")
+        return np.frombuffer(content, kind).astype(np.float32)
+
+
+def _unzipped(content: memoryview, size: int) -> bytes:
+    try:
+        return zlib.decompressobj().decompress(content, size + 1)
+    except zlib.error as error:
+        raise InputError(f"it is damaged: {error}") from error
+
+
+def _unblosced(content: memoryview, size: int) -> bytes:
+    """Decompresses one buffer of Blosc 1. Its header states both sizes."""
+    try:
+        from numcodecs import blosc
+    except ImportError as error:
+        raise DeviceError("its values are compressed with Blosc: pip install 'sdfcli[vdb]'") from error
+    if len(content) < 16 or struct.unpack_from("<I4xI", content, 4) != (size, len(content)):
+        raise InputError("it is damaged: a buffer of Blosc with another size")
+    try:
+        return bytes(blosc.decompress(bytes(content))) if size else b""  # an empty buffer has a header, too
+    except (RuntimeError, ValueError) as error:
+        raise InputError(f"it is damaged: {error}") from error
+
+
+def _read_map(file: Cursor) -> tuple[npt.NDArray[np.float64], float]:
+    """Position of voxel (0, 0, 0), and the spacing."""
+    kind = file.string()
+    if kind not in MAPS:
+        raise InputError(f"its transform, {kind}, is not read; resample it with cubes along the axes as voxels")
+    place, count = MAPS[kind]
+    numbers = file.array("<f8", count).copy()
+    if kind == "AffineMap":
+        matrix = numbers.reshape(4, 4)
+        if (matrix[:3, :3] != np.diag(matrix.diagonal()[:3])).any() or (matrix[:, 3] != [0, 0, 0, 1]).any():
+            raise InputError("its voxels are turned or sheared; resample it along the axes")
+        return matrix[3, :3].copy(), uniform_spacing(matrix.diagonal()[:3])
+    origin = numbers[:3] if place else np.zeros(3)
+    return origin, uniform_spacing(np.ones(3) if count == 3 else numbers[place : place + 3])
