@@ -44,7 +44,10 @@ Output = Annotated[
 ]
 Resolution = Annotated[
     int | None,
-    typer.Option(help=f"Grid points along the longest side; {GRID_RESOLUTION} by default.", show_default=False),
+    typer.Option(
+        help=f"Grid points along the longest side; by default {GRID_RESOLUTION}, for .cdf {FORMATS['.cdf'].resolution}.",
+        show_default=False,
+    ),
 ]
 Window = Annotated[
     str | None,

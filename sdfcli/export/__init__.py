@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from sdfcli.params import ENDINGS
+from sdfcli.params import ENDINGS, GRID_RESOLUTION
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class Format:
     grid     whether it holds a regular grid; otherwise the octree.
     dtypes   whether the writer takes the grid's `dtype`, float32 or float16.
     band     whether the grid is a narrow band, whose writer takes its `half_width` and returns facts to report.
+    resolution   default point count of a grid along its longest side.
     header   whether the writer also takes a path for a JSON `header`, and the file's `name` in it.
     series   writer for all frames of a sequence; None if the format holds one field.
     own      whether it is sdfcli's own format, which has fields and sequences.
@@ -31,6 +32,7 @@ class Format:
     grid: bool = True
     dtypes: bool = False
     band: bool = False
+    resolution: int = GRID_RESOLUTION
     header: bool = False
     series: str | None = None
     own: bool = False
@@ -60,6 +62,11 @@ FORMATS = {
     ".raw": Format(
         "raw.write_raw", "a regular grid and a JSON header", "Unity, engines, textures", dtypes=True, header=True
     ),
+    ".nrrd": Format("images.write_nrrd", "a regular grid", "3D Slicer, ITK, teem"),
+    ".mha": Format("images.write_mha", "a regular grid", "ITK, 3D Slicer"),
+    ".zarr.zip": Format("zarr.write_zarr", "a regular grid", "zarr, xarray, Dask", dtypes=True),
+    ".sdf": Format("sdfgen.write_sdf", "a regular grid, as text", "programs that read SDFGen's files"),
+    ".cdf": Format("cdf.write_cdf", "cubic elements", "Bullet, Discregrid", resolution=41),
     ".vdb": Format("vdb.write_vdb", "a narrow band in OpenVDB", "Houdini, Blender", dtypes=True, band=True),
     ".nvdb": Format("nvdb.write_nvdb", "a narrow band in NanoVDB", "Warp, renderers on GPUs", band=True),
 }

@@ -13,7 +13,6 @@ from sdfcli.export import BANDS, FORMATS, TYPED, Format, load
 from sdfcli.export.lattice import Distances, check_half, make_lattice
 from sdfcli.export.raw import header_path
 from sdfcli.field.field import Field
-from sdfcli.params import GRID_RESOLUTION
 from sdfcli.runtime.files import check_ending, written_whole
 
 
@@ -38,7 +37,7 @@ def export(
 def format_of(path: Path) -> Format:
     """The format for a file name. Raises UsageError for an unknown ending."""
     check_ending(path, *FORMATS)
-    return FORMATS[path.suffix.lower()]
+    return FORMATS.get("".join(path.suffixes[-2:]).lower()) or FORMATS[path.suffix.lower()]
 
 
 def targets_of(path: Path) -> list[Path]:
@@ -78,7 +77,7 @@ def write(
         assert isinstance(field, Field)
         more = load(form.writer)(paths[0], field) or {}
         return {"leaves": field.leaves, "corners": field.corners, **more}
-    lattice = make_lattice(field, GRID_RESOLUTION if resolution is None else resolution, window)
+    lattice = make_lattice(field, form.resolution if resolution is None else resolution, window)
     if dtype == "float16":
         check_half(lattice)
     given: dict[str, Any] = {"dtype": dtype or "float32"} if form.dtypes else {}

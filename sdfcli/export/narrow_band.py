@@ -47,8 +47,8 @@ def narrow_band(field: Distances, lattice: Lattice, half_width: float | None = N
         background = np.float32(width * lattice.spacing)
     if not np.finfo(np.float32).tiny <= background < math.inf:
         raise InputError(f"a band of {width * lattice.spacing:.3g} is beyond float32's range; scale the mesh")
-    near = _near_leaves if isinstance(field, Field) else _near_cubes
-    block = near(field, lattice, float(background))  # type: ignore[operator]
+    wide = float(background)
+    block = _near_leaves(field, lattice, wide) if isinstance(field, Field) else _near_cubes(field, lattice, wide)
     block = block[tree_order(block)]
     check_fits(BYTES * len(block))
     value, kept = np.empty((len(block), VOXELS), np.float32), 0

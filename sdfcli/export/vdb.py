@@ -18,6 +18,6 @@ def write_vdb(path: Path, field: Distances, lattice: Lattice, dtype: str, half_w
     band = narrow_band(field, lattice, half_width)
     half = dtype == "float16"
     if half:
-        check_half_range(band.background)
+        check_half_range(float(band.background))
     openvdb.write(path, band, half)
     return facts_of(band)

@@ -56,8 +56,8 @@ class LevelSet:
         low, high = np.empty_like(self.block), np.empty_like(self.block)
         active = self.active.reshape(-1, 8, 8, 8)
         for axis in range(3):
-            met = active.any(axis=tuple(1 + k for k in range(3) if k != axis))  # (n, 8)
-            found = met.any(axis=1)
+            met = np.asarray(active.any(axis=tuple(1 + k for k in range(3) if k != axis)))  # (n, 8)
+            found = np.any(met, axis=1)
             low[:, axis] = np.where(found, met.argmax(axis=1), 7)
             high[:, axis] = np.where(found, 7 - met[:, ::-1].argmax(axis=1), 0)
         return self.block + low, self.block + high

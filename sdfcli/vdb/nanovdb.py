@@ -44,7 +44,8 @@ BOX = ("<i4", (2, 3))
 HEADER = np.dtype([("magic", "S8"), ("version", "<u4"), ("grids", "<u2"), ("codec", "<u2")])
 """FileHeader, 16 bytes."""
 FACTS = np.dtype(
-    [("size", "<u8"), ("stored", "<u8"), ("key", "<u8"), ("voxels", "<u8"), ("type", "<u4"), ("class", "<u4")]
+    [(name, "<u8") for name in ("size", "stored", "key", "voxels")]
+    + [("type", "<u4"), ("class", "<u4")]
     + [("world", "<f8", (2, 3)), ("box", *BOX), ("voxel_size", "<f8", 3), ("name_size", "<u4")]
     + [("nodes", "<u4", 4), ("tiles", "<u4", 3), ("codec", "<u2"), ("blind", "<u2"), ("version", "<u4")]
 )
@@ -106,7 +107,7 @@ def write(path: Path, level_set: LevelSet) -> None:
     leaf, leaf_at = part(LEAF_NODE, leaves)
 
     low, high = level_set.boxes
-    met = level_set.active.any(axis=1)
+    met: npt.NDArray[np.bool_] = np.any(level_set.active, axis=1)
     leaf["low"] = np.where(met[:, None], low, level_set.block)
     leaf["extent"] = np.where(met[:, None], high - low, 0)
     leaf["flags"] = np.where(met, ACTIVE, 0)
@@ -148,7 +149,7 @@ def write(path: Path, level_set: LevelSet) -> None:
     grid["world"], grid["voxel_size"] = world, level_set.spacing
     grid["class"], grid["type"] = LEVEL_SET_CLASS, FLOAT
     head = GRID.itemsize + TREE.itemsize
-    grid["head_sum"], grid["tail_sum"] = zlib.crc32(data[16:head]), _blocked_sum(data[head:])
+    grid["head_sum"], grid["tail_sum"] = zlib.crc32(data[16:head].data), _blocked_sum(data[head:])
 
     name = NAME.encode() + b"\0"
     facts = np.zeros(1, FACTS)
@@ -168,7 +169,7 @@ def write(path: Path, level_set: LevelSet) -> None:
         facts[field] = value
     with open(path, "wb") as out:
         out.write(np.array((FILE_MAGIC, VERSION, 1, UNPACKED), HEADER).tobytes() + facts.tobytes() + name)
-        out.write(data)
+        out.write(data.data)
 
 
 def _fill(
@@ -200,7 +201,7 @@ def _blocked_sum(data: npt.NDArray[np.uint8]) -> int:
     """NanoVDB's checksum of nodes: the checksum of the blocks' checksums."""
     blocks = len(data) // CHECKED
     ends = [*range(CHECKED, CHECKED * blocks, CHECKED), len(data)]
-    sums = [zlib.crc32(data[first:last]) for first, last in zip([0, *ends], ends, strict=False)]
+    sums = [zlib.crc32(data[first:last].data) for first, last in zip([0, *ends], ends, strict=False)]
     return zlib.crc32(struct.pack(f"<{blocks}I", *sums))
 
 
@@ -291,9 +292,9 @@ def _read_grid(data: memoryview) -> LevelSet:
     order = _nodes_at(offset, first[0], leaf)
     check_blocks(len(order))
     active = np.unpackbits(leaf["active"][order], axis=1, bitorder="little").view(np.bool_)
-    log2 = np.repeat(np.array([UPPER, LOWER, LEAF], np.uint8), [len(each) for each in tiles])
+    sizes = np.repeat(np.array([UPPER, LOWER, LEAF], np.uint8), [len(each) for each in tiles])
     value, tile = leaf["value"][order], np.concatenate(tiles)
-    return checked(LevelSet(grid["shift"].copy(), spacing, background, corner, value, active, tile, log2))
+    return checked(LevelSet(grid["shift"].copy(), spacing, background, corner, value, active, tile, sizes))
 
 
 def _nodes_at(offset: npt.NDArray[np.int64], start: int, nodes: Any) -> npt.NDArray[np.int64]:

@@ -252,12 +252,12 @@ def _read_grid(file: Cursor, half: bool) -> LevelSet:
             masks.append(file.take(VOXELS // 8 * len(blocks)))
     block = np.concatenate([np.empty((0, 3), np.int32), *corner])
     check_blocks(len(block))
-    active = np.unpackbits(np.frombuffer(b"".join(masks), np.uint8), bitorder="little").view(np.bool_)
-    active = active.reshape(-1, VOXELS)
-    value = np.empty(active.shape, np.float32)
-    for values, bits in zip(value, active, strict=True):
+    mask = np.frombuffer(b"".join(masks), np.uint8).reshape(-1, VOXELS // 8)
+    active = np.unpackbits(mask, axis=1, bitorder="little").view(np.bool_)
+    value = np.empty((len(block), VOXELS), np.float32)
+    for k in range(len(block)):
         file.take(VOXELS // 8)
-        values[:] = grid.values(bits)
+        value[k] = grid.values(active[k])
     sizes = np.array(log2, np.uint8)
     return checked(LevelSet(origin, spacing, grid.background, block, value, active, np.concatenate(tile), sizes))
 
