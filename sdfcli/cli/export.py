@@ -45,7 +45,7 @@ Output = Annotated[
 Resolution = Annotated[
     int | None,
     typer.Option(
-        help=f"Grid points along the longest side; by default {GRID_RESOLUTION}, for .cdf {FORMATS['.cdf'].resolution}.",
+        help=f"Grid points along the longest side; default: {GRID_RESOLUTION}, for .cdf {FORMATS['.cdf'].resolution}.",
         show_default=False,
     ),
 ]

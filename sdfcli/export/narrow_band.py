@@ -1,4 +1,4 @@
-"""Narrow bands of fields and meshes: only blocks of 8^3 voxels near the surface are evaluated."""
+"""Narrow bands around surfaces: only blocks with 8^3 voxels near them are evaluated."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ DESCENT = (LOWER, 5, LEAF)
 
 
 def narrow_band(field: Distances, lattice: Lattice, half_width: float | None = None) -> LevelSet:
-    """The level set of all lattice points less than `half_width` spacings from the surface; default: 3.
+    """The level set with all lattice points less than `half_width` spacings from the surface; default: 3.
 
-    Elsewhere, the sign is that of the field at the lower corner of a block, or of a larger cube without blocks. Outside
-    a field's octree cells that the band or a change of sign can meet, signs are constant in both.
+    Elsewhere, signs are evaluated once per block, or per larger cube without blocks: where neither the band nor a
+    change in sign can be, they are constant.
 
     Raises UsageError for an impossible half width, InputError without such points, OutOfMemoryError.
     """
@@ -72,7 +72,7 @@ def narrow_band(field: Distances, lattice: Lattice, half_width: float | None = N
 
 
 def facts_of(band: LevelSet) -> dict[str, Any]:
-    """Half width, in voxels, and number of active voxels, to report."""
+    """Half width in voxels, and active voxel count, to report."""
     return {"half_width": round(float(band.background) / band.spacing, 6), "active_voxels": band.voxels}
 
 
@@ -82,7 +82,7 @@ def _sampled(field: Distances, lattice: Lattice, voxel: Corners) -> npt.NDArray[
 
 
 def _inside(field: Distances, lattice: Lattice, block: Corners) -> tuple[Corners, npt.NDArray[np.uint8]]:
-    """Lower corners (m, 3) of the cubes without blocks that are inside, and log2 of their edges."""
+    """Lower corners (m, 3) and log2 edges for cubes without blocks that are inside."""
     tiles, sizes = [], []
     children = block
     for log2, above in ((LEAF, LOWER), (LOWER, UPPER)):
@@ -111,12 +111,12 @@ def _kept_inside(field: Distances, lattice: Lattice, corner: Corners) -> Corners
 
 
 def _cubes(lattice: Lattice, log2: int) -> Corners:
-    """Lower corners (n, 3) of all cubes of edge 2^log2 with lattice points."""
+    """Lower corners (n, 3) for all cubes with edge 2^log2 and lattice points."""
     return (np.indices([-(-n // (1 << log2)) for n in lattice.shape]).reshape(3, -1).T << log2).astype(np.int32)
 
 
 def _near_cubes(field: Distances, lattice: Lattice, width: float) -> Corners:
-    """Blocks that may have points nearer than `width`, of exact distances: these change by no more than the length
+    """Blocks that may have points nearer than `width`, for exact distances, which change by no more than the length
     moved."""
     corner = _cubes(lattice, LOWER)
     for log2, below in zip(DESCENT, (*DESCENT[1:], None), strict=True):

@@ -318,8 +318,8 @@ class Field:
 
         Args:
             path: output file; its ending selects the format: `.vtkhdf` for the octree; `.h5` or `.hdf5` as by `save`;
-                `.vti`, `.npz`, `.raw` (with a JSON header beside it), `.nrrd`, `.mha`, `.zarr.zip`, `.sdf` or `.cdf` for
-                a regular grid, `.vdb` or `.nvdb` for a narrow band of one.
+                `.vti`, `.npz`, `.raw` (with a JSON header beside it), `.nrrd`, `.mha`, `.zarr.zip`, `.sdf` or `.cdf`
+                for a regular grid, `.vdb` or `.nvdb` for a narrow band of one.
             resolution: point count of a grid along its longest side; default: 128, or 41 for `.cdf`.
             window: a grid's box, as for `grid`.
             dtype: number format of `.npz`, `.raw`, `.zarr.zip` and `.vdb` grids, `float32` (default) or `float16`.

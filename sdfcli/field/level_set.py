@@ -24,14 +24,14 @@ Ints = npt.NDArray[np.int64]
 OUTSIDE, INSIDE = -1, -2
 """In place of a block's index: a tile."""
 PIECE = 1 << 12
-"""Blocks of cells at a time."""
+"""Cell blocks at a time."""
 CHILDREN = np.indices((2, 2, 2)).reshape(3, -1).T
 """A cube's eight corners, or its children's places, (8, 3)."""
 
 
 def load_level_set(path: Path) -> Field:
-    """The field of the level set in an OpenVDB or NanoVDB file. Raises InputError for a damaged file or one without a
-    level set of floats, DeviceError without the package for its compression, OutOfMemoryError."""
+    """The field for the level set in an OpenVDB or NanoVDB file. Raises InputError for a damaged file or one without a
+    float level set, DeviceError without the package for its compression, OutOfMemoryError."""
     try:
         data = path.read_bytes()
         return field_of_level_set((openvdb if data.startswith(openvdb.MAGIC) else nanovdb).read(data))
@@ -43,7 +43,7 @@ def field_of_level_set(level_set: LevelSet) -> Field:
     """The field whose values at the voxels are the level set's, in a cube around its blocks.
 
     Beyond the band distances are the band's half width, and grow outside the cube alone. Raises InputError for a level
-    set of more than 2^20 voxels along an axis, or too many cells.
+    set with more than 2^20 voxels along an axis, or too many cells.
     """
     voxels = _Voxels(level_set)
     size, position = _leaves(voxels)
@@ -62,8 +62,8 @@ def field_of_level_set(level_set: LevelSet) -> Field:
 class _Voxels:
     """A level set's values at integer positions (n, 3), relative to a lower corner.
 
-    base  (3,) voxel of that corner, a multiple of 8.
-    log2  log2 of the edge, in voxels, of the cube that contains all blocks.
+    base  (3,) that corner's voxel, a multiple of 8.
+    log2  log2 edge, in voxels, for the cube that contains all blocks.
     """
 
     def __init__(self, level_set: LevelSet) -> None:
@@ -84,7 +84,7 @@ class _Voxels:
             self._tiles[log2] = np.sort(_key(tile[near]))
 
     def blocks(self, place: Ints) -> Ints:
-        """Indices (n,) of the blocks at places (n, 3), in blocks from the lower corner, or OUTSIDE or INSIDE."""
+        """Indices (n,) for the blocks at places (n, 3), in blocks from the lower corner, or OUTSIDE or INSIDE."""
         found, at = _found(self._keys, _key(place))
         result = np.where(found, self._order[at], OUTSIDE)
         missing = np.flatnonzero(~found)
@@ -106,7 +106,7 @@ class _Voxels:
         return np.where(block < 0, tile, self.level_set.value[np.maximum(block, 0), voxel])
 
     def cells(self, place: Ints) -> npt.NDArray[np.float32]:
-        """Values (n, 9, 9, 9) at the corners of the cells of blocks (n, 3)."""
+        """Values (n, 9, 9, 9) at the cells' corners, in blocks (n, 3)."""
         around = self.blocks((place[:, None] + CHILDREN).reshape(-1, 3)).reshape(-1, 8)
         result = np.empty((len(place), 9, 9, 9), np.float32)
         for (i, j, k), block in zip(CHILDREN.tolist(), around.T, strict=True):
@@ -117,8 +117,8 @@ class _Voxels:
         return result
 
     def candidates(self) -> Ints:
-        """Places (n, 3), sorted, of the blocks whose cells may have several values: those beside the level set's
-        blocks, and beside tiles of both signs."""
+        """Places (n, 3), sorted, of blocks whose cells may have several values: beside the level set's blocks, and
+        beside tiles with both signs."""
         block = (self.level_set.block.astype(np.int64) - self.base) >> LEAF
         tile = self.level_set.tile[self.level_set.tile_log2 == LEAF].astype(np.int64) - self.base >> LEAF
         beside = _below(tile)
@@ -129,7 +129,7 @@ class _Voxels:
 
 
 def _leaves(voxels: _Voxels) -> tuple[npt.NDArray[np.uint8], Ints]:
-    """The octree's leaves: log2 of their edges in voxels (n,), and lower corners (n, 3)."""
+    """The octree's leaves: log2 edges in voxels (n,), and lower corners (n, 3)."""
     sizes, positions, fine = [], [], []
     candidate = voxels.candidates()
     for first in range(0, len(candidate), PIECE):
@@ -191,7 +191,7 @@ def _found(keys: Ints, wanted: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
 
 
 def _morton(place: Ints) -> npt.NDArray[np.uint64]:
-    """Morton codes (n,) of lattice positions (n, 3), x in the lowest bit."""
+    """Morton codes (n,) for lattice positions (n, 3), x in the lowest bit."""
     code = np.zeros(len(place), np.uint64)
     for axis in range(3):
         bits = place[:, axis].astype(np.uint64)

@@ -1,4 +1,4 @@
-"""A narrow-band level set: distances near a surface in blocks of 8^3 voxels, and the sign of all others."""
+"""A narrow-band level set: distances near a surface in blocks with 8^3 voxels, and all others' signs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Ints = npt.NDArray[np.int64]
 LEAF, LOWER, UPPER = 3, 7, 12
 """Log2 of the nodes' edges in voxels: leaves 8, lower inner nodes 128, upper ones 4096, as in OpenVDB's usual tree."""
 VOXELS = 1 << 3 * LEAF
-"""Voxels of a block."""
+"""Voxels per block."""
 NAME = "surface"
 """Grid name that Blender and Houdini give level sets."""
 
@@ -28,12 +28,12 @@ class LevelSet:
 
     origin      (3,) float64.
     spacing     the same along all axes.
-    background  half width of the band, in units of the distances: the value outside the blocks, negative inside.
-    block       (n, 3) int32: lower corners of the blocks, multiples of 8, in the order of `tree_order`.
+    background  the band's half width, in the distances' unit: the value outside the blocks, negative inside.
+    block       (n, 3) int32: the blocks' lower corners, multiples of 8, sorted by `tree_order`.
     value       (n, 512) float32: the blocks' voxels, k fastest.
     active      (n, 512) bool: whether a voxel is in the band.
-    tile        (m, 3) int32: lower corners of cubes without blocks that are inside.
-    tile_log2   (m,) uint8: log2 of their edges: LEAF, LOWER or UPPER.
+    tile        (m, 3) int32: lower corners: cubes without blocks that are inside.
+    tile_log2   (m,) uint8: their log2 edges: LEAF, LOWER or UPPER.
     """
 
     origin: npt.NDArray[np.float64]
@@ -47,12 +47,12 @@ class LevelSet:
 
     @property
     def voxels(self) -> int:
-        """Number of active voxels."""
+        """Active voxel count."""
         return int(np.count_nonzero(self.active))
 
     @cached_property
     def boxes(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """The lowest and highest active voxel (n, 3) of each block; for blocks without any, 7 and 0 of the block."""
+        """Each block's lowest and highest active voxel (n, 3); for blocks without any, their voxels 7 and 0."""
         low, high = np.empty_like(self.block), np.empty_like(self.block)
         active = self.active.reshape(-1, 8, 8, 8)
         for axis in range(3):
@@ -82,7 +82,7 @@ def check_blocks(count: int) -> None:
 
 
 def inside_tiles(value: npt.NDArray[np.float32], background: np.float32) -> npt.NDArray[np.bool_]:
-    """Which tiles of a file (n,) are inside. Raises InputError unless all have the background's value, or its negative:
+    """Which of a file's tiles (n,) are inside. Raises InputError unless all have the background's value or its negative:
     a level set has no other distances without voxels."""
     if not 0 < background < math.inf:
         raise InputError("its background is impossible")
@@ -112,7 +112,7 @@ def checked(level_set: LevelSet) -> LevelSet:
 
 
 def uniform_spacing(scale: npt.NDArray[np.float64]) -> float:
-    """The edge of voxels with edges (3,). Raises InputError unless they are cubes."""
+    """The edge for voxels with edges (3,). Raises InputError unless they are cubes."""
     if not (np.isfinite(scale).all() and (scale > 0).all() and np.ptp(scale) <= 1e-6 * scale.max()):
         raise InputError("its voxels are no cubes along the axes; resample it")
     return float(scale[0])
@@ -120,10 +120,10 @@ def uniform_spacing(scale: npt.NDArray[np.float64]) -> float:
 
 @dataclass(frozen=True)
 class Nodes:
-    """The inner nodes of one level, in tree order.
+    """Inner nodes with one size, in tree order.
 
     corner  (n, 3) int32: lower corners.
-    first   (n + 1,): the children of node i, one level below, are first[i] to first[i + 1] - 1.
+    first   (n + 1,): node i's children, one level below, are first[i] to first[i + 1] - 1.
     slot    (children,): each child's place in its node's table; see `slots`.
     inside  (n, slots per node) bool: whether a slot without a child is a tile that is inside.
     """
@@ -139,7 +139,7 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Tree:
-    """Inner nodes over a level set's blocks. roof: (t, 3) lower corners of tiles of edge 4096 that are inside."""
+    """Inner nodes over a level set's blocks. roof: (t, 3) lower corners: tiles with edge 4096 that are inside."""
 
     upper: Nodes
     lower: Nodes
@@ -147,19 +147,19 @@ class Tree:
 
 
 def slots(corner: npt.NDArray[np.int32], log2: int, above: int) -> Ints:
-    """Places (n,) of cubes of edge 2^log2 in the tables of the nodes of edge 2^above around them; k fastest."""
+    """Places (n,) for cubes with edge 2^log2, in the tables in their nodes, with edge 2^above; k fastest."""
     along = (corner.astype(np.int64) & ((1 << above) - 1)) >> log2
     bits = above - log2
     return np.asarray(((along[:, 0] << bits | along[:, 1]) << bits) | along[:, 2])
 
 
 def slot_corners(log2: int, above: int) -> npt.NDArray[np.int32]:
-    """Lower corners (slots, 3) of a node's slots, relative to the node's."""
+    """A node's slots: lower corners (slots, 3), relative to the node's."""
     return (np.indices((1 << (above - log2),) * 3).reshape(3, -1).T << log2).astype(np.int32)
 
 
 def around(corner: npt.NDArray[np.int32], log2: int) -> npt.NDArray[np.int32]:
-    """Lower corners (n, 3) of the cubes of edge 2^log2 that contain voxels."""
+    """Lower corners (n, 3) for the cubes with edge 2^log2 that contain voxels."""
     return corner >> log2 << log2
 
 
@@ -179,7 +179,7 @@ def make_tree(level_set: LevelSet) -> Tree:
 
 
 def _nodes(level_set: LevelSet, child: npt.NDArray[np.int32], log2: int, above: int) -> Nodes:
-    """The nodes of edge 2^above over children of edge 2^log2, which are in tree order."""
+    """The nodes with edge 2^above over children with edge 2^log2, which are in tree order."""
     node = around(child, above)
     new = np.append(True, (node[1:] != node[:-1]).any(axis=1))
     first = np.append(np.flatnonzero(new), len(node))

@@ -1,4 +1,4 @@
-"""NanoVDB files (`.nvdb`) with one level set: a grid of floats as NanoVDB.h lays it out in memory, version 32.7,
+"""NanoVDB files (`.nvdb`) with one level set: a float grid as NanoVDB.h lays it out in memory, version 32.7,
 breadth first, behind a file header, uncompressed."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HAS_BOX, HAS_RANGE, BREADTH_FIRST = 1 << 1, 1 << 2, 1 << 5
 ACTIVE = 2
 """A node's flag: it has active voxels, so its box is valid."""
 CHECKED = 4096
-"""Bytes per block of the checksum; the last block has the rest, too."""
+"""Bytes per checksum block; the last block has the rest, too."""
 
 BOX = ("<i4", (2, 3))
 HEADER = np.dtype([("magic", "S8"), ("version", "<u4"), ("grids", "<u2"), ("codec", "<u2")])
@@ -49,7 +49,7 @@ FACTS = np.dtype(
     + [("world", "<f8", (2, 3)), ("box", *BOX), ("voxel_size", "<f8", 3), ("name_size", "<u4")]
     + [("nodes", "<u4", 4), ("tiles", "<u4", 3), ("codec", "<u2"), ("blind", "<u2"), ("version", "<u4")]
 )
-"""FileMetaData, 176 bytes; the grid's name follows, then, after those of all grids, the grids."""
+"""FileMetaData, 176 bytes; the grid's name follows; after all names come the grids."""
 GRID = np.dtype(
     [("magic", "S8"), ("head_sum", "<u4"), ("tail_sum", "<u4"), ("version", "<u4"), ("flags", "<u4")]
     + [("index", "<u4"), ("count", "<u4"), ("size", "<u8"), ("name", "S256")]
@@ -68,7 +68,7 @@ ROOT_TILE = np.dtype([("key", "<u8"), ("child", "<i8"), ("state", "<u4"), ("valu
 
 
 def inner(slots: int) -> np.dtype[Any]:
-    """InternalData with a table of so many slots: a child's offset from the node's start, or a value."""
+    """InternalData with so many slots in its table: a child's offset from the node's start, or a value."""
     masks = [("active", "u1", slots // 8), ("child", "u1", slots // 8)]
     return np.dtype([("box", *BOX), ("flags", "<u8"), *masks, *RANGE, ("padding", "V16"), ("table", "<i8", slots)])
 
@@ -81,13 +81,13 @@ LEAF_NODE = np.dtype(
 
 
 def grid_bytes(uppers: int, lowers: int, leaves: int, root_tiles: int) -> int:
-    """Size of a grid."""
+    """A grid's size."""
     nodes = ((LEAF_NODE, leaves), (LOWER_NODE, lowers), (UPPER_NODE, uppers), (ROOT_TILE, root_tiles))
     return GRID.itemsize + TREE.itemsize + ROOT.itemsize + sum(kind.itemsize * count for kind, count in nodes)
 
 
 def write(path: Path, level_set: LevelSet) -> None:
-    """Writes a level set, with the range and box of active voxels of each node, and checksums."""
+    """Writes a level set, with each node's range and box, over its active voxels, and checksums."""
     tree, leaves = make_tree(level_set), len(level_set.block)
     size = grid_bytes(len(tree.upper), len(tree.lower), leaves, len(tree.upper) + len(tree.roof))
     data = np.zeros(size, np.uint8)
@@ -175,7 +175,7 @@ def write(path: Path, level_set: LevelSet) -> None:
 def _fill(
     node: Any, nodes: Nodes, level_set: LevelSet, child: Any, boxes: npt.NDArray[np.int32], apart: int
 ) -> npt.NDArray[np.int32]:
-    """Fills inner nodes over their children, and returns the boxes (n, 2, 3) of their active voxels.
+    """Fills inner nodes over their children, and returns their boxes (n, 2, 3) around active voxels.
 
     boxes: the children's. apart: from the first node's start to the first child's, in bytes.
     """
@@ -198,7 +198,7 @@ def _fill(
 
 
 def _blocked_sum(data: npt.NDArray[np.uint8]) -> int:
-    """NanoVDB's checksum of nodes: the checksum of the blocks' checksums."""
+    """NanoVDB's node checksum: over the blocks' checksums."""
     blocks = len(data) // CHECKED
     ends = [*range(CHECKED, CHECKED * blocks, CHECKED), len(data)]
     sums = [zlib.crc32(data[first:last].data) for first, last in zip([0, *ends], ends, strict=False)]
@@ -206,7 +206,7 @@ def _blocked_sum(data: npt.NDArray[np.uint8]) -> int:
 
 
 def read(data: bytes) -> LevelSet:
-    """The first grid of floats that is a level set, or of unknown class, as Warp's are, in a file or a bare grid.
+    """The first float grid that is a level set, or has no class, as Warp's, in a file or a bare grid.
 
     Raises InputError for a file without one or damaged; OutOfMemoryError.
     """
@@ -298,7 +298,7 @@ def _read_grid(data: memoryview) -> LevelSet:
 
 
 def _nodes_at(offset: npt.NDArray[np.int64], start: int, nodes: Any) -> npt.NDArray[np.int64]:
-    """Indices (n,) of nodes, each once, from their offsets (n,). Raises InputError for others."""
+    """Node indices (n,), each once, from offsets (n,). Raises InputError for others."""
     number, rest = np.divmod(offset - start, nodes.itemsize)
     if rest.any() or len(number) != len(nodes) or (np.sort(number) != np.arange(len(nodes))).any():
         raise InputError("it is damaged: its nodes are not all linked once")

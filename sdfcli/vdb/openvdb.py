@@ -1,6 +1,6 @@
-"""OpenVDB files (`.vdb`) with one level set: tree of floats 5-4-3, file version 224, after OpenVDB's io/Archive.cc,
-io/Compression.h and tree/*.h. As in files of OpenVDB, a level set's values are not compressed; those outside the band
-are left out (its COMPRESS_ACTIVE_MASK)."""
+"""OpenVDB files (`.vdb`) with one level set: float tree 5-4-3, file version 224, after OpenVDB's io/Archive.cc,
+io/Compression.h and tree/*.h. Values are not compressed, as in OpenVDB's level sets
+without Blosc; outside the band they are left out (its COMPRESS_ACTIVE_MASK)."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from sdfcli.vdb.level_set import (
 MAGIC = struct.pack("<q", 0x56444220)
 VERSION = 224
 LIBRARY = (9, 0)
-"""Version of OpenVDB that wrote such files."""
+"""An OpenVDB version that wrote such files."""
 TREE, HALF = "Tree_float_5_4_3", "_HalfFloat"
 MAP = "UniformScaleTranslateMap"
 READABLE = range(222, 226)
 """File versions that are read: since values outside the band are left out, up to OpenVDB 13's."""
 ZIP, ACTIVE_MASK, BLOSC = 1, 2, 4
-"""Bits of a grid's compression: values by zlib, inactive values left out, values by Blosc."""
+"""A grid's compression, bits: values by zlib, inactive values left out, values by Blosc."""
 PLUS, MINUS, ONE, BOTH, ONE_OR_PLUS, TWO, ALL = range(7)
 """A node's inactive values: all + background, all - background, all one value; or a mask chooses (1: the last one)
 between - and + background, one value and the background, two values; or they are stored like active ones."""
@@ -52,7 +52,7 @@ MAPS = {
     "TranslationMap": (3, 3),
     "AffineMap": (0, 16),
 }
-"""Maps that are read: place of the scale, and number of float64 in all."""
+"""Maps that are read: the scale's place, and the float64 count in all."""
 
 
 def write(path: Path, level_set: LevelSet, half: bool) -> None:
@@ -110,7 +110,7 @@ def write(path: Path, level_set: LevelSet, half: bool) -> None:
 
 
 def _tables(nodes: Nodes, which: slice | None = None) -> list[bytes]:
-    """Each node's masks of children and active tiles, none, and its tiles' values."""
+    """Each node's masks, for children and active tiles, none, and its tiles' values."""
     found = []
     for i in range(*(which or slice(None)).indices(len(nodes))):
         child = np.zeros(nodes.inside.shape[1], np.bool_)
@@ -147,7 +147,7 @@ def _map(level_set: LevelSet) -> bytes:
 
 
 def _uuid(digest: bytes) -> bytes:
-    """An identifier in the form of a UUID: equal files have equal ones."""
+    """An identifier formed like a UUID: equal files have equal ones."""
     text = digest.hex()[:32]
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:])).encode()
 
@@ -189,7 +189,7 @@ class Cursor:
 
 
 class Head(NamedTuple):
-    """A grid in a file: its name, type, class and the start of its content."""
+    """A grid in a file: its name, type, class, and where its content starts."""
 
     name: str
     kind: str
@@ -198,7 +198,7 @@ class Head(NamedTuple):
 
 
 def read(data: bytes) -> LevelSet:
-    """The first level set of floats in a file.
+    """The first float level set in a file.
 
     Raises InputError for a file without one or damaged, DeviceError if a library for its compression is missing,
     OutOfMemoryError.
@@ -264,7 +264,7 @@ def _read_grid(file: Cursor, half: bool) -> LevelSet:
 
 @dataclass(frozen=True)
 class _Grid:
-    """What all nodes of a grid share."""
+    """A grid, for reading its nodes."""
 
     file: Cursor
     background: np.float32
@@ -274,7 +274,7 @@ class _Grid:
     def table(
         self, corner: npt.NDArray[np.int32], log2: int, above: int
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Lower corners (n, 3) of an inner node's children, and (m, 3) of its tiles that are inside."""
+        """Lower corners: an inner node's children (n, 3), and its tiles that are inside (m, 3)."""
         count = 1 << 3 * (above - log2)
         child, active = self.file.bits(count), self.file.bits(count)
         value, places = self.values(active), corner + slot_corners(log2, above)
@@ -324,7 +324,7 @@ def _unzipped(content: memoryview, size: int) -> bytes:
 
 
 def _unblosced(content: memoryview, size: int) -> bytes:
-    """Decompresses one buffer of Blosc 1. Its header states both sizes."""
+    """Decompresses one Blosc 1 buffer, whose header states both sizes."""
     try:
         from numcodecs import blosc
     except ImportError as error:
@@ -338,7 +338,7 @@ def _unblosced(content: memoryview, size: int) -> bytes:
 
 
 def _read_map(file: Cursor) -> tuple[npt.NDArray[np.float64], float]:
-    """Position of voxel (0, 0, 0), and the spacing."""
+    """Voxel (0, 0, 0)'s position, and the spacing."""
     kind = file.string()
     if kind not in MAPS:
         raise InputError(f"its transform, {kind}, is not read; resample it with cubes along the axes as voxels")

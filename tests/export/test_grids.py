@@ -56,7 +56,7 @@ def test_metaimage(field: sdfcli.Field, grid: Grid, tmp_path: Path) -> None:
     assert [int(n) for n in facts["DimSize"].split()] == list(grid.distance.shape)
     assert [float(x) for x in facts["Offset"].split()] == grid.origin.tolist()
     assert [float(x) for x in facts["ElementSpacing"].split()] == [grid.spacing] * 3
-    assert (np.frombuffer(body, "<f4").reshape(grid.distance.shape[::-1]).T == grid.distance).all()
+    assert (grid.distance == np.frombuffer(body, "<f4").reshape(grid.distance.shape[::-1]).T).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -79,7 +79,7 @@ def test_sdfgen(field: sdfcli.Field, grid: Grid, tmp_path: Path) -> None:
     shape = [int(n) for n in lines[0].split()]
     assert [float(x) for x in lines[1].split()] == grid.origin.tolist()
     assert float(lines[2]) == grid.spacing
-    assert (np.array(lines[3:], np.float32).reshape(shape[::-1]).T == grid.distance).all()
+    assert (grid.distance == np.array(lines[3:], np.float32).reshape(shape[::-1]).T).all()
 
 
 def test_discregrid(field: sdfcli.Field, tmp_path: Path) -> None:
