@@ -52,7 +52,7 @@ def check_grid_options(
     if not form.grid and (resolution is not None or window is not None):
         raise UsageError("--resolution and --window are for grids")
     if dtype is not None and (dtype not in ("float16", "float32") or not form.dtypes):
-        raise UsageError(f"--dtype {dtype}: use float32 or float16, for a grid in a {' or '.join(TYPED)} file")
+        raise UsageError(f"--dtype {dtype}: use float32 or float16, for a grid in a file {', '.join(TYPED)}")
     if half_width is not None and not form.band:
         raise UsageError(f"--half-width: is for narrow bands, in a {' or '.join(BANDS)} file")
 

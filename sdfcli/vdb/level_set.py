@@ -82,7 +82,7 @@ def check_blocks(count: int) -> None:
 
 
 def inside_tiles(value: npt.NDArray[np.float32], background: np.float32) -> npt.NDArray[np.bool_]:
-    """Which of a file's tiles (n,) are inside. Raises InputError unless all have the background's value or its negative:
+    """Which of a file's tiles (n,) are inside. Raises InputError unless all have the background's value, or minus it:
     a level set has no other distances without voxels."""
     if not 0 < background < math.inf:
         raise InputError("its background is impossible")

@@ -222,7 +222,7 @@ def test_bands_that_cannot_be(file: Path, tmp_path: Path) -> None:
     for name, words, code, says in (
         ("a.vdb", ["--half-width", 1], 2, "--half-width"),
         ("a.npz", ["--half-width", 3], 2, "narrow bands, in a .vdb or .nvdb file"),
-        ("a.nvdb", ["--dtype", "float16"], 2, ".npz or .raw or .vdb"),
+        ("a.nvdb", ["--dtype", "float16"], 2, ".npz, .raw, .zarr.zip, .vdb"),
         ("a.vdb", ["--window", far], 3, "no surface within 3 voxels"),
     ):
         result = invoke(file, tmp_path / name, *words)
