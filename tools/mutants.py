@@ -301,7 +301,7 @@ MUTANTS = [
         "sdfcli/export/narrow_band.py",
         "    near[leaves_met(backend, field, np.float32(0))] = True\n",
         "",
-        (f"{BAND}::test_signs_that_jump",),
+        (f"{BAND}::test_signs_that_jump_between_leaves",),
     ),
     Mutant(
         "narrow band: blocks in several leaves, by their corners",

@@ -14,10 +14,14 @@ from hypothesis import strategies as st
 
 import sdfcli
 import shapes
+from sdfcli.backend import any_backend
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.export import lattice as lattices
 from sdfcli.export.lattice import Distances, ExactDistances, Lattice, make_lattice, volume
 from sdfcli.export.narrow_band import narrow_band
+from sdfcli.field.field import lattice_position
+from sdfcli.mesh.mesh import Domain
+from sdfcli.octree.corners import corner_keys
 from sdfcli.vdb.level_set import LEAF, LOWER, UPPER, LevelSet, make_tree, slots
 
 Floats = npt.NDArray[np.float64]
@@ -114,6 +118,23 @@ def test_signs_that_jump() -> None:
     field = sdfcli.build((vertices, faces[low]), tolerance=0.005, device="cpu")
     assert field.info["jump_leaves"]
     band = check(field, make_lattice(field, 57), 2.0)
+    assert not band.active.any(axis=1).all()
+
+
+def test_signs_that_jump_between_leaves() -> None:
+    """A leaf that is inside beside one eight times as large, which has none of its corners, and is outside."""
+    backend = any_backend()
+    eighth = np.arange(8, dtype=np.uint64) << np.uint64(57)  # keys on the lattice of 2^20
+    fine = eighth[1] + (np.arange(512, dtype=np.uint64) << np.uint64(48))
+    key = np.sort(np.concatenate((np.delete(eighth, 1), fine)))
+    level = np.where(np.isin(key, fine), 4, 1).astype(np.uint8)
+    corner = corner_keys(backend, key, level)
+    at = 16 * lattice_position(corner)
+    inside = ((at >= [8, 3, 3]) & (at <= [9, 4, 4])).all(axis=1)
+    assert inside.sum() == 8
+    distance = np.where(inside, -1, 1).astype(np.float32)
+    field = sdfcli.Field(Domain(np.zeros(3), 1.0), key, level, corner, distance)
+    band = check(field, Lattice(np.array([0.4, 0.15, 0.15]), 1 / 256, (53, 40, 40)), 2.0)
     assert not band.active.any(axis=1).all()
 
 
