@@ -318,6 +318,13 @@ MUTANTS = [
         (f"{BAND}::test_tiles_of_all_sizes",),
     ),
     Mutant(
+        "conforming: fans of faces around the first midpoint in the leaf's own order",
+        "sdfcli/export/conforming.py",
+        "first = 2 * middle.argmin(axis=1)[:, None] + 1",
+        "first = 2 * (ring[:, 1::2] >= 0).argmax(axis=1)[:, None] + 1",
+        ("tests/export/test_conforming.py::test_every_face_is_shared_by_two_cells",),
+    ),
+    Mutant(
         "NanoVDB: nodes may be linked twice",
         "sdfcli/vdb/nanovdb.py",
         "len(number) != len(nodes) or (np.sort(number) != np.arange(len(nodes))).any()",

@@ -50,7 +50,7 @@ OWN = Format(
 FORMATS = {
     ".vtkhdf": Format(
         "vtkhdf.write_vtkhdf",
-        "the octree itself: a voxel a leaf, shared corners",
+        "the octree itself: a voxel a leaf, divided beside finer ones",
         "ParaView 5.12 and later, VTK",
         "h5py",
         grid=False,

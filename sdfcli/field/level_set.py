@@ -49,7 +49,7 @@ def field_of_level_set(level_set: LevelSet) -> Field:
     size, position = _leaves(voxels)
     if len(size) >= MOST_LEAVES:
         raise InputError(f"more cells than {MOST_LEAVES - 1:,}")
-    key = _morton(position << LATTICE_BITS - voxels.log2)
+    key = morton(position << LATTICE_BITS - voxels.log2)
     order = np.argsort(key)
     key, level = key[order], (voxels.log2 - size[order]).astype(np.uint8)
     corner = corner_keys(any_backend(), key, level)
@@ -190,7 +190,7 @@ def _found(keys: Ints, wanted: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
     return keys[at] == wanted, at
 
 
-def _morton(place: Ints) -> npt.NDArray[np.uint64]:
+def morton(place: Ints) -> npt.NDArray[np.uint64]:
     """Morton codes (n,) for lattice positions (n, 3), x in the lowest bit."""
     code = np.zeros(len(place), np.uint64)
     for axis in range(3):
