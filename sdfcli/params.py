@@ -48,6 +48,8 @@ PLACES = ("domain", "unit", "scale", "units", "gap", "holes")
 """Parameters stored in a field only if given."""
 GRID_RESOLUTION = 128
 """Default point count of exported grids along their longest side."""
+HALF_WIDTH = 3.0
+"""Default half width of exported narrow bands, in voxels, as OpenVDB's."""
 LENGTHS = 1e-30, 1e31
 """Bounds on the domain edge, slightly wider than the extents of meshes."""
 MOST_AWAY = 1e13

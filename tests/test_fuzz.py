@@ -38,6 +38,8 @@ KINDS = [
     "field",
     "field-parts",
     "sequence",
+    "vdb",
+    "nvdb",
 ]
 
 

@@ -26,6 +26,7 @@ LAYERS = [
     "sign",
     "scene",
     "octree",
+    "vdb",
     "field",
     "query",
     "quality",

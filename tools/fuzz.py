@@ -1,9 +1,9 @@
 """Fuzz tests of file readers: `python tools/fuzz.py [--cases N] [--seed S] [KIND ...]`.
 
 Each case is a small valid file with random damage. Reading must succeed or raise SdfError: no crash, no other
-exception, within seconds, with little memory. The kinds are `field` and `sequence` (read and sampled), `poses`,
-`poses-table`, `poses-json`, and the mesh formats. A case is identified by kind and number: `--only KIND NUMBER` reruns
-one and keeps its file.
+exception, within seconds, with little memory. The kinds are `field`, `sequence`, `vdb` and `nvdb` (read and sampled),
+`poses`, `poses-table`, `poses-json`, and the mesh formats. A case is identified by kind and number: `--only KIND
+NUMBER` reruns one and keeps its file.
 
 Needs an installed sdfcli. Cases run in forked processes with limited memory; the parent reports each that dies or takes
 longer than LONGEST seconds.
@@ -101,6 +101,9 @@ def whole_files() -> dict[str, tuple[str, bytes]]:
         with replaced(blocks, MOST_LEAVES=8):
             files["field"] = ("h5", sdfcli.build(cube(), **small).save(Path(folder, "field.h5")).read_bytes())
         files["field-parts"] = files["field-chunks"] = files["field"]
+        ball = sdfcli.load(Path(folder, "field.h5"))
+        for ending in ("vdb", "nvdb"):
+            files[ending] = (ending, ball.export(Path(folder, f"a.{ending}"), resolution=12).read_bytes())
         files["sequence"] = ("h5", whole_sequence(Path(folder, "sequence.h5")).read_bytes())
     return files
 
@@ -375,6 +378,12 @@ def show(path: Path, field: sdfcli.Field) -> None:
         assert "<b>" not in page([outcome], 1)
 
 
+def read_level_set(path: Path) -> None:
+    """Loads and samples a field from a level set."""
+    field = sdfcli.load(path)
+    field.sample(field.domain.origin + field.domain.length * np.random.default_rng(0).uniform(-0.5, 1.5, (100, 3)))
+
+
 def read_sequence(path: Path) -> None:
     """Every operation on a sequence file."""
     found = sdfcli.load_sequence(path)
@@ -426,7 +435,8 @@ def run(kind: str, path: Path) -> str:
     """Returns `read` or `refused`. Raises any other failure."""
     fields = dict.fromkeys(("field", "field-parts", "field-chunks"), read_field)
     poses = dict.fromkeys(("poses", "poses-table", "poses-json"), read_poses)
-    readers = {**fields, **poses, "sequence": read_sequence}
+    level_sets = dict.fromkeys(("vdb", "nvdb"), read_level_set)
+    readers = {**fields, **poses, **level_sets, "sequence": read_sequence}
     try:
         readers.get(kind, read_mesh)(path)
     except SdfError as error:

@@ -20,6 +20,7 @@ LAYERS = [  # high to low
     [("quality", "checks of meshes, estimates, measured errors, the float64 reference")],
     [("query", "distances of meshes, neighbours, contacts")],
     [("field", "the finished field: sampling, quantising, HDF5")],
+    [("vdb", "level sets in blocks of 8 x 8 x 8 voxels; OpenVDB's and NanoVDB's files")],
     [("octree", "where cells are split: by error (adaptive), by density")],
     [("scene", "mesh, order, trees, signer: made on first use, freed by the backend's policy")],
     [("sign", "which signs are safe; pseudonormals, winding numbers, caps")],

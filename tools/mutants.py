@@ -62,6 +62,7 @@ FARTHEST = "tests/quality/test_hausdorff.py"
 SIGN, CROSSING, REPAIR = "tests/sign/test_sign.py", "tests/sign/test_crossing.py", "tests/mesh/test_repair.py"
 READERS, GLTF, LINES = "tests/mesh/test_readers.py", "tests/mesh/test_gltf.py", "tests/mesh/test_axis_lines.py"
 SAMPLES, RESOLUTION = "tests/export/test_samples.py", "tests/extract/test_resolution.py"
+BAND = "tests/export/test_narrow_band.py"
 SCHEMAS, GRID = "tests/export/test_schemas.py", "tests/export/test_dual_grid.py"
 K, FORMATS = "sdfcli/kernels", "sdfcli/mesh/formats"
 LISTS, LIST_TESTS = f"{K}/neighbours/triangles_simd.h", ("tests/query/test_nearest_triangles.py",)
@@ -301,6 +302,48 @@ MUTANTS = [
         "(np.diff(share, prepend=0.0) > ROUNDING * cells)",
         "(np.diff(share, prepend=0.0) > -1)",
         (f"{GRID}::test_several_crossings_of_an_edge",),
+    ),
+    Mutant(
+        "narrow band: without leaves where signs jump",
+        "sdfcli/export/narrow_band.py",
+        "    near[leaves_met(backend, field, np.float32(0))] = True\n",
+        "",
+        (f"{BAND}::test_signs_that_jump_between_leaves",),
+    ),
+    Mutant(
+        "narrow band: blocks in several leaves, by their corners",
+        "sdfcli/export/narrow_band.py",
+        "    alone = (leaf == leaf[:, :1]).all(axis=1)",
+        "    alone = (leaf == leaf).all(axis=1)",
+        (f"{BAND}::test_a_band", f"{BAND}::test_a_window"),
+    ),
+    Mutant(
+        "narrow band: no tiles of the root",
+        "sdfcli/export/narrow_band.py",
+        "    tiles.append(_kept_inside(field, lattice, roof))",
+        "    tiles.append(_kept_inside(field, lattice, roof[:0]))",
+        (f"{BAND}::test_tiles_of_all_sizes",),
+    ),
+    Mutant(
+        "conforming: fans of faces around the first midpoint in the leaf's own order",
+        "sdfcli/export/conforming.py",
+        "first = 2 * middle.argmin(axis=1)[:, None] + 1",
+        "first = 2 * (ring[:, 1::2] >= 0).argmax(axis=1)[:, None] + 1",
+        ("tests/export/test_conforming.py::test_every_face_is_shared_by_two_cells",),
+    ),
+    Mutant(
+        "NanoVDB: nodes may be linked twice",
+        "sdfcli/vdb/nanovdb.py",
+        "len(number) != len(nodes) or (np.sort(number) != np.arange(len(nodes))).any()",
+        "(number >= len(nodes)).any()",
+        ("tests/vdb/test_reading.py::test_nodes_linked_twice",),
+    ),
+    Mutant(
+        "level set: blocks below a block are left out",
+        "sdfcli/field/level_set.py",
+        "return _unique(np.concatenate((_below(block), beside)))",
+        "return _unique(np.concatenate((block, beside)))",
+        ("tests/field/test_level_set.py::test_between_the_voxels",),
     ),
     Mutant(
         "shards: without the samples that are there",

@@ -35,7 +35,7 @@ CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 """CuPy's packages, of which one is installed; the last one is conda's."""
 EXTRAS = {
     "cluster": ("distributed",),
-    "nvdb": ("warp-lang",),
+    "vdb": ("numcodecs",),
     "draco": ("DracoPy",),
     "step": ("cascadio",),
     "remote": ("fsspec", "s3fs"),

@@ -13,10 +13,10 @@ import typer
 from sdfcli.cli import options
 from sdfcli.cli.fields import FrameRange, fields_of, for_each, is_folder, open_field, outputs_of
 from sdfcli.cli.output import print_written, progress, say
-from sdfcli.cli.records import Count, Line, Vector, size, stored
+from sdfcli.cli.records import ABSENT, Amount, Count, Line, Vector, size, stored
 from sdfcli.errors import UsageError
-from sdfcli.export import FORMATS, TYPED, Format, load
-from sdfcli.params import ENDINGS, GRID_RESOLUTION, NAME
+from sdfcli.export import BANDS, FORMATS, TYPED, Format, load
+from sdfcli.params import ENDINGS, GRID_RESOLUTION, HALF_WIDTH, NAME
 
 if TYPE_CHECKING:
     from sdfcli.export.lattice import Distances
@@ -44,7 +44,10 @@ Output = Annotated[
 ]
 Resolution = Annotated[
     int | None,
-    typer.Option(help=f"Grid points along the longest side; {GRID_RESOLUTION} by default.", show_default=False),
+    typer.Option(
+        help=f"Grid points along the longest side; default: {GRID_RESOLUTION}, for .cdf {FORMATS['.cdf'].resolution}.",
+        show_default=False,
+    ),
 ]
 Window = Annotated[
     str | None,
@@ -58,7 +61,16 @@ Dtype = Annotated[
     str | None,
     typer.Option(
         **options.words("float32", "float16"),
-        help=f"Number format of {' and '.join(TYPED)} grids; float32 by default.",
+        help=f"Number format of {', '.join(TYPED[:-1])} and {TYPED[-1]} grids; float32 by default.",
+        show_default=False,
+    ),
+]
+HalfWidth = Annotated[
+    float | None,
+    typer.Option(
+        "--half-width",
+        metavar="N",
+        help=f"Half width of the band in {' and '.join(BANDS)} grids, in grid spacings; {HALF_WIDTH:g} by default.",
         show_default=False,
     ),
 ]
@@ -71,6 +83,8 @@ class ExportedGrid(Line, title="export", shared="input output bytes seconds"):
     shape: Annotated[list[Count], size(3), "grid points along x, y, z"]
     origin: Annotated[Vector, "position of the first grid point"]
     spacing: Annotated[float, "distance between grid points"]
+    half_width: Annotated[Amount | None, "half width of a narrow band, in grid spacings"] = ABSENT
+    active_voxels: Annotated[Count, "grid points in it"] = ABSENT
 
 
 class ExportedOctree(Line, title="export to .vtkhdf", shared="input output bytes seconds leaves corners"):
@@ -104,6 +118,7 @@ def export(
     resolution: Resolution = None,
     window: Window = None,
     dtype: Dtype = None,
+    half_width: HalfWidth = None,
     samples: Samples = None,
     frame: options.Frame = None,
     time: options.Time = None,
@@ -111,7 +126,7 @@ def export(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Convert fields for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB.
+    """Convert fields for other programs: ParaView, NumPy, game engines, Blender, Houdini, Warp.
 
     Formats hold the octree itself or a regular grid; .raw comes with a JSON header file. For a sequence, .vtkhdf and
     .h5 hold all frames unless one is chosen; .h5 rewrites files of earlier versions in the newest one. A mesh in place
@@ -135,7 +150,7 @@ def export(
     if is_folder(named, files, output):
         raise UsageError(f"{output}: is a folder, which selects no format; use -o '{pattern / f'{NAME}.vti'}'")
     form = format_of(pattern)
-    check_grid_options(form, resolution, window, dtype)
+    check_grid_options(form, resolution, window, dtype, half_width)
     box = _box(window)
     outputs = outputs_of(files, pattern)
 
@@ -158,7 +173,7 @@ def export(
                     facts = _frames(form, temporary[0], field, update)
                 else:
                     record = ExportedGrid if form.grid else ExportedField if form.own else ExportedOctree
-                    facts = write(form, temporary, out.name, field, resolution, box, dtype)
+                    facts = write(form, temporary, out.name, field, resolution, box, dtype, half_width)
             seconds = clock.perf_counter() - start
         rows = [(name.replace("_", " "), _text(value)) for name, value in facts.items()]
         print_written(record, file, targets, facts, rows, seconds, json, quiet, place)

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 Sources = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILE...", help="Fields, folders of them, quoted patterns, or volumes (.npy, .npz or .vti)."
+        metavar="FILE...",
+        help="Fields, level sets (.vdb, .nvdb), folders of fields, quoted patterns, or volumes (.npy, .npz or .vti).",
     ),
 ]
 Output = Annotated[

@@ -32,7 +32,9 @@ NEAREST = ["nearest_x", "nearest_y", "nearest_z", "triangle"]
 ROWS = ["point", "triangle", "distance"]
 
 
-Source = Annotated[Path, typer.Argument(metavar="FILE", help="Field, or mesh for exact distances.")]
+Source = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Field, level set (.vdb, .nvdb), or mesh for exact distances.")
+]
 Points = Annotated[
     list[str],
     typer.Argument(

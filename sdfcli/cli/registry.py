@@ -82,7 +82,7 @@ BUILT_IN = _by_name(
         Entry(
             "export",
             "sdfcli.cli.export:export",
-            "Convert fields for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB.",
+            "Convert fields for other programs: ParaView, NumPy, game engines, Blender, Houdini, Warp.",
         ),
         Entry(
             "samples",

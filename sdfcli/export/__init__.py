@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from sdfcli.params import ENDINGS
+from sdfcli.params import ENDINGS, GRID_RESOLUTION
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,8 @@ class Format:
              report; `write(path, field, lattice)` for a grid. Imported when a file is written.
     grid     whether it holds a regular grid; otherwise the octree.
     dtypes   whether the writer takes the grid's `dtype`, float32 or float16.
+    band     whether the grid is a narrow band, whose writer takes its `half_width` and returns facts to report.
+    resolution   default point count of a grid along its longest side.
     header   whether the writer also takes a path for a JSON `header`, and the file's `name` in it.
     series   writer for all frames of a sequence; None if the format holds one field.
     own      whether it is sdfcli's own format, which has fields and sequences.
@@ -29,6 +31,8 @@ class Format:
     made_by: str = "sdfcli"
     grid: bool = True
     dtypes: bool = False
+    band: bool = False
+    resolution: int = GRID_RESOLUTION
     header: bool = False
     series: str | None = None
     own: bool = False
@@ -46,7 +50,7 @@ OWN = Format(
 FORMATS = {
     ".vtkhdf": Format(
         "vtkhdf.write_vtkhdf",
-        "the octree itself: a voxel a leaf, shared corners",
+        "the octree itself: a voxel a leaf, divided beside finer ones",
         "ParaView 5.12 and later, VTK",
         "h5py",
         grid=False,
@@ -58,22 +62,19 @@ FORMATS = {
     ".raw": Format(
         "raw.write_raw", "a regular grid and a JSON header", "Unity, engines, textures", dtypes=True, header=True
     ),
-    ".nvdb": Format(
-        "nvdb.write_nvdb",
-        "a regular grid in NanoVDB",
-        "Warp, renderers on GPUs",
-        "[NVIDIA Warp](https://nvidia.github.io/warp): `pip install 'sdfcli[nvdb]'`",
-    ),
-    ".vdb": Format(
-        "vdb.write_vdb",
-        "a regular grid in OpenVDB",
-        "Houdini, Blender",
-        "OpenVDB's module `openvdb`, where it is installed",
-    ),
+    ".nrrd": Format("images.write_nrrd", "a regular grid", "3D Slicer, ITK, teem"),
+    ".mha": Format("images.write_mha", "a regular grid", "ITK, 3D Slicer"),
+    ".zarr.zip": Format("zarr.write_zarr", "a regular grid", "zarr, xarray, Dask", dtypes=True),
+    ".sdf": Format("sdfgen.write_sdf", "a regular grid, as text", "programs that read SDFGen's files"),
+    ".cdf": Format("cdf.write_cdf", "cubic elements", "Bullet, Discregrid", resolution=41),
+    ".vdb": Format("vdb.write_vdb", "a narrow band in OpenVDB", "Houdini, Blender", dtypes=True, band=True),
+    ".nvdb": Format("nvdb.write_nvdb", "a narrow band in NanoVDB", "Warp, renderers on GPUs", band=True),
 }
 """Formats by file ending, in the help's order."""
 TYPED = [ending for ending, form in FORMATS.items() if form.dtypes]
 """Endings of formats whose grids have a `dtype`."""
+BANDS = [ending for ending, form in FORMATS.items() if form.band]
+"""Endings of formats with a narrow band."""
 
 
 def load(writer: str) -> Any:

@@ -134,8 +134,8 @@ def values(
         index = np.unravel_index(np.arange(first, min(first + piece, lattice.size)), shape)
         step = np.stack(index[::-1] if x_fastest else index, axis=1)
         made = field.sample(lattice.origin + lattice.spacing * step)
-        if kind.itemsize == 2 and np.abs(made).max() > np.finfo(np.float16).max:
-            raise InputError("float16 ends at 65504, and there are larger distances; use --dtype float32")
+        if kind.itemsize == 2:
+            check_half_range(np.abs(made).max())
         yield made.astype(kind)
 
 
@@ -145,9 +145,20 @@ def check_half(lattice: Lattice) -> None:
         raise UsageError(f"float16 is too coarse for values {lattice.spacing:.2g} apart; use --dtype float32")
 
 
+def check_half_range(largest: float) -> None:
+    """Raises InputError for a distance beyond float16's range."""
+    if largest > np.finfo(np.float16).max:
+        raise InputError("float16 ends at 65504, and there are larger distances; use --dtype float32")
+
+
 def check_memory(lattice: Lattice, bytes_each: int) -> None:
     """Raises OutOfMemoryError if a library with `bytes_each` working bytes per value exceeds the free memory."""
-    needed, free = bytes_each * lattice.size, free_memory()
+    check_fits(bytes_each * lattice.size)
+
+
+def check_fits(needed: int) -> None:
+    """Raises OutOfMemoryError if the free memory has fewer bytes."""
+    free = free_memory()
     if needed > free:
         raise OutOfMemoryError(
             f"the grid takes {needed / 1e9:.3g} GB in memory, of which {free / 1e9:.3g} are free; "

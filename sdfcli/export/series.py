@@ -29,14 +29,16 @@ def write_series(path: Path, steps: Iterable[tuple[float, Field]]) -> dict[str, 
     """
     times: list[float] = []
     sizes: dict[str, list[int]] = {name: [] for name in sorted(set(FIRST.values()))}
+    leaves = corners = 0
     with streamed_hdf5(path) as (file, check):
         root = file.create_group("VTKHDF")
         write_type(root)
         for time, field in steps:
             times.append(time)
-            for name, count in counts(field).items():
+            leaves, corners, grid = leaves + field.leaves, corners + field.corners, datasets(field)
+            for name, count in counts(grid).items():
                 sizes[name].append(count)
-            for name, data in datasets(field).items():
+            for name, data in grid.items():
                 append(root, name, data)
             check()
         for name, each in sizes.items():
@@ -47,4 +49,4 @@ def write_series(path: Path, steps: Iterable[tuple[float, Field]]) -> dict[str, 
         index["PartOffsets"], index["NumberOfParts"] = np.arange(len(times)), np.ones(len(times), np.int64)
         for name, size in FIRST.items():
             index[name] = np.concatenate(([0], np.cumsum(sizes[size])[:-1]))
-    return {"frames": len(times), "leaves": sum(sizes["NumberOfCells"]), "corners": sum(sizes["NumberOfPoints"])}
+    return {"frames": len(times), "leaves": leaves, "corners": corners}

@@ -1,4 +1,4 @@
-"""VTKHDF octree files for ParaView: an unstructured grid with one voxel per leaf and shared corners."""
+"""VTKHDF octree files for ParaView: an unstructured grid with shared corners, a voxel per leaf where levels agree."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import select_backend
-from sdfcli.field.field import Field, lattice_position
+from sdfcli.export.conforming import PYRAMID, TETRAHEDRON, VOXEL, conforming
+from sdfcli.field.field import Field
 from sdfcli.runtime.libraries import import_h5py
 
-VTK_VOXEL = 11
+KINDS = VOXEL, PYRAMID, TETRAHEDRON
 CHUNK = 1 << 15
 PACKED = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 
@@ -20,16 +20,17 @@ PACKED = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 def write_vtkhdf(path: Path, field: Field) -> None:
     """Writes point data `distance` (float32) and cell data `level` (uint8), in VTKHDF 2.0.
 
-    A voxel's corners are in Morton order, like a leaf's.
+    A voxel's corners are in Morton order, like a leaf's. See `conforming` for leaves beside finer ones.
     """
     h5py = import_h5py()
     # The file is created in memory: on a full disk HDF5 may abort the process.
     with h5py.File("field.vtkhdf", "w", driver="core", backing_store=False) as file:
         root = file.create_group("VTKHDF")
         write_type(root)
-        for name, count in counts(field).items():
+        grid = datasets(field)
+        for name, count in counts(grid).items():
             root[name] = np.array([count])
-        for name, data in datasets(field).items():
+        for name, data in grid.items():
             chunks = (min(CHUNK, len(data)), *data.shape[1:])
             root.create_dataset(name, data=data, chunks=chunks, **PACKED)
         file.flush()
@@ -42,27 +43,24 @@ def write_type(root: Any) -> None:
     root.attrs["Type"] = np.bytes_("UnstructuredGrid")
 
 
-def counts(field: Field) -> dict[str, int]:
-    """Sizes of a field's grid, by name in the file."""
-    leaves = field.leaves
-    return {
-        "NumberOfPoints": field.corners,
-        "NumberOfCells": leaves,
-        "NumberOfConnectivityIds": 8 * leaves,
-    }
+def counts(grid: dict[str, npt.NDArray[Any]]) -> dict[str, int]:
+    """Sizes of a grid, by name in the file."""
+    names = {"NumberOfPoints": "Points", "NumberOfCells": "Types", "NumberOfConnectivityIds": "Connectivity"}
+    return {name: len(grid[array]) for name, array in names.items()}
 
 
 def datasets(field: Field) -> dict[str, npt.NDArray[Any]]:
     """Arrays of a field's grid, by name in the file."""
-    backend = select_backend("cpu")  # where loading the field created its corners
-    corner, leaves = backend.to_host(field._arrays_on(backend)["leaf_corner"]), field.leaves
+    cells = conforming(field)
+    sizes = [np.full(len(each), each.shape[1]) for each in cells.corner]
+    types = [np.full(len(each), kind, np.uint8) for each, kind in zip(cells.corner, KINDS, strict=True)]
     return {
-        "Points": field.domain.origin + field.domain.length * lattice_position(field.corner_key),
-        "Connectivity": corner.ravel().astype(np.int64),
-        "Offsets": np.arange(0, 8 * leaves + 1, 8, dtype=np.int64),
-        "Types": np.full(leaves, VTK_VOXEL, np.uint8),
-        "PointData/distance": field.distance,
-        "CellData/level": field.leaf_level,
+        "Points": field.domain.origin + field.domain.length * cells.position,
+        "Connectivity": np.concatenate([each.ravel() for each in cells.corner]),
+        "Offsets": np.cumsum(np.concatenate(([0], *sizes))),
+        "Types": np.concatenate(types),
+        "PointData/distance": cells.value,
+        "CellData/level": field.leaf_level[np.concatenate(cells.leaf)],
     }
 
 

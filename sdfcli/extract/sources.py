@@ -76,7 +76,7 @@ class SourcePart:
     brick   (n,) uint64, brick numbers, sorted.
     name    `field` or `volume`, for the kernels evaluating nodes.
     values  argument groups for these kernels.
-    side    see FieldSource._side; None for volumes.
+    side    see `leaf_sides`; None for volumes.
     """
 
     brick: Array
@@ -109,14 +109,42 @@ def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.floa
 
     Raises InputError if the level crosses none.
     """
-    arrays = field._arrays_on(backend)
-    side, values = backend.xp.empty(field.leaves, np.uint8), {k: arrays[k] for k in ("leaf_corner", "value")}
-    backend.run("sdf_leaf_side", len(side), iso=np.float32(iso), side=side, around=None, **values)
-    met = np.flatnonzero(backend.to_host(side) == 2)
+    met = np.flatnonzero(backend.to_host(leaf_sides(backend, field, np.float32(iso))) == 2)
     if len(met) == 0:
         raise no_surface(field, iso)
     size = 0.5 ** field.leaf_level[met].astype(np.float64)
     return np.column_stack((lattice_position(field.leaf_key[met]), size))
+
+
+def leaf_sides(backend: Backend, field: Field, iso: np.float32, around: Array | None = None) -> Array:
+    """Side (leaves,) uint8 for each leaf's corners: inside (1), outside (0) or both (2)."""
+    arrays = field._arrays_on(backend)
+    side, values = backend.xp.empty(field.leaves, np.uint8), {k: arrays[k] for k in ("leaf_corner", "value")}
+    backend.run("sdf_leaf_side", len(side), iso=iso, side=side, around=around, **values)
+    return side
+
+
+def leaves_met(backend: Backend, field: Field, iso: np.float32) -> Array:
+    """Indices (n,) uint32 of all leaves that the level can meet.
+
+    A trilinear field is bounded by its leaf's corner values. So the surface meets leaves with corners on both sides,
+    and leaves on one side that touch a leaf on the other, at a corner of the smaller leaf.
+    """
+    xp, arrays = backend.xp, field._arrays_on(backend)
+    around = xp.zeros(field.corners, np.uint32)
+    side = leaf_sides(backend, field, iso, around)
+    meets = (side == 2).astype(np.uint8)
+    backend.run(
+        "sdf_leaf_meets",
+        field.corners,
+        around=around,
+        corner_key=field._corner_keys_on(backend),
+        leaves=leaf_group(backend, arrays),
+        side=side,
+        iso=iso,
+        meets=meets,
+    )
+    return xp.flatnonzero(meets).astype(np.uint32)
 
 
 class FieldSource:
@@ -145,7 +173,7 @@ class FieldSource:
     def part(self, backend: Backend, first: int, last: int) -> SourcePart:
         arrays = self.field._arrays_on(backend)
         values = {"leaves": leaf_group(backend, arrays)}
-        side = self._side(backend, arrays)
+        side = leaf_sides(backend, self.field, self.level)
         return SourcePart(backend.from_host(self._brick[first:last]), "field", values, side)
 
     def nothing_there(self) -> InputError:
@@ -154,42 +182,10 @@ class FieldSource:
             return InputError(f"no surface at {self.level:g} {nodes}: use more --cells")
         return no_surface(self.field, float(self.level))
 
-    def _side(self, backend: Backend, arrays: dict[str, Array], around: Array | None = None) -> Array:
-        """Side (leaves,) uint8 for each leaf's corners: inside (1), outside (0) or both (2)."""
-        side = backend.xp.empty(self.field.leaves, np.uint8)
-        backend.run(
-            "sdf_leaf_side",
-            len(side),
-            leaf_corner=arrays["leaf_corner"],
-            value=arrays["value"],
-            iso=self.level,
-            side=side,
-            around=around,
-        )
-        return side
-
     def _candidates(self, backend: Backend) -> Array:
-        """Bricks, sorted, with the nodes of all cells that the surface can meet.
-
-        A trilinear field is bounded by its leaf's corner values. So the surface meets leaves with corners on both
-        sides, and leaves on one side that touch a leaf on the other, at a corner of the smaller leaf.
-        """
+        """Bricks, sorted, with the nodes of all cells that the surface can meet."""
         xp, arrays = backend.xp, self.field._arrays_on(backend)
-        corners = self.field.corners
-        around = xp.zeros(corners, np.uint32)
-        side = self._side(backend, arrays, around)
-        meets = (side == 2).astype(np.uint8)
-        backend.run(
-            "sdf_leaf_meets",
-            corners,
-            around=around,
-            corner_key=self.field._corner_keys_on(backend),
-            leaves=leaf_group(backend, arrays),
-            side=side,
-            iso=self.level,
-            meets=meets,
-        )
-        leaf = xp.flatnonzero(meets).astype(np.uint32)
+        leaf = leaves_met(backend, self.field, self.level)
         ask = {
             "leaf": leaf,
             "leaf_key": arrays["leaf_key"],

@@ -311,26 +311,29 @@ class Field:
         resolution: int | None = None,
         window: npt.ArrayLike | None = None,
         dtype: str | None = None,
+        half_width: float | None = None,
         force: bool = False,
     ) -> Path:
         """Writes the field for another program, whole or not at all, and returns the path; see `sdfcli export`.
 
         Args:
             path: output file; its ending selects the format: `.vtkhdf` for the octree; `.h5` or `.hdf5` as by `save`;
-                `.vti`, `.npz`, `.raw` (with a JSON header beside it), `.nvdb` or `.vdb` for a regular grid.
-            resolution: point count of a grid along its longest side; default: 128.
+                `.vti`, `.npz`, `.raw` (with a JSON header beside it), `.nrrd`, `.mha`, `.zarr.zip`, `.sdf` or `.cdf`
+                for a regular grid, `.vdb` or `.nvdb` for a narrow band of one.
+            resolution: point count of a grid along its longest side; default: 128, or 41 for `.cdf`.
             window: a grid's box, as for `grid`.
-            dtype: number format of `.npz` and `.raw` grids, `float32` (default) or `float16`.
+            dtype: number format of `.npz`, `.raw`, `.zarr.zip` and `.vdb` grids, `float32` (default) or `float16`.
+            half_width: half width of a narrow band, in grid spacings, from 2 on; default: 3.
             force: replace an existing file.
 
         Raises:
             UsageError: an option not applicable to the format; a file that exists or cannot be written.
-            DeviceError: the format's library is missing.
+            InputError: no surface in a narrow band's grid, or distances beyond the number format's range.
             OutOfMemoryError: the grid does not fit into memory.
         """
         from sdfcli.export.files import export
 
-        return export(self, Path(path), resolution, window, dtype, force)
+        return export(self, Path(path), resolution, window, dtype, half_width, force)
 
     def device_arrays(self, device: str = "auto") -> DeviceArrays:
         """The field's arrays on a device, for your own kernels; `sdfcli.sampler_source` returns the code that reads

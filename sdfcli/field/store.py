@@ -66,6 +66,9 @@ LEAF_BYTES = 150
 RESIDUALS = (np.uint8, np.uint16, np.uint32)
 FAULTS = SdfError, OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError
 """Exceptions from reading a file that is damaged, hostile, or too large for memory."""
+HDF5 = b"\x89HDF\r\n\x1a\n"
+LEVEL_SETS = b" BDV\0\0\0\0", b"NanoVDB"
+"""First bytes of OpenVDB's and NanoVDB's files."""
 UNPACKED = "block", "chunk_sha256"
 """Lists that are small, or random."""
 OPTIONAL: dict[str, type] = {"nearest": np.uint32, "leaf_cause": np.uint8, "bound": np.uint8}
@@ -198,28 +201,43 @@ def attributes_of(field: Field) -> dict[str, Any]:
 
 
 def is_field(path: Path) -> bool:
-    """Whether a file starts with HDF5's signature."""
+    """Whether a file starts with the signature of HDF5, or of a level set's file."""
+    return _starts_with(path, HDF5) or is_level_set(path)
+
+
+def is_level_set(path: Path) -> bool:
+    """Whether a file starts with OpenVDB's or NanoVDB's signature."""
+    return _starts_with(path, *LEVEL_SETS)
+
+
+def _starts_with(path: Path, *signatures: bytes) -> bool:
     try:
         if not path.is_file():  # opening a pipe would block
             return False
         with open(path, "rb") as file:
-            return file.read(8) == b"\x89HDF\r\n\x1a\n"
+            return file.read(8).startswith(signatures)
     except OSError:
         return False
 
 
 def load(path: str | PathLike[str]) -> Field:
-    """Loads a field from an HDF5 file. Types, ranges and checksums are checked before use.
+    """Loads a field from an HDF5 file, or makes one of the level set in an OpenVDB or NanoVDB file. Types, ranges and
+    checksums are checked before use.
 
     Up to 2^20 leaves are read at once. Larger fields are read block by block when their values are needed: methods and
     attributes then raise these errors, too.
 
     Raises:
         InputError: the file is missing, damaged, or no field.
+        DeviceError: a level set is compressed with Blosc, and the package for that is missing.
         OutOfMemoryError: the field does not fit into memory.
     """
-    h5py = import_h5py()
     path = existing_file(path)
+    if is_level_set(path):
+        from sdfcli.field.level_set import load_level_set
+
+        return load_level_set(path)
+    h5py = import_h5py()
     try:
         with h5py.File(path, "r") as file:
             field = read(file)

@@ -37,7 +37,8 @@ def check_folder(folder: Path) -> None:
 
 def check_ending(path: str | Path, *endings: str) -> None:
     """Raises UsageError for a file name without one of the endings; "" allows names without any."""
-    if Path(path).suffix.lower() not in endings:
+    found = Path(path).suffixes
+    if not {"".join(found[-2:]).lower(), Path(path).suffix.lower()} & set(endings):
         raise UsageError(f"{path}: use a name that ends in {', '.join(filter(None, endings))}")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,13 @@ from typer.testing import CliRunner, Result
 import field_files
 import sdfcli
 import sdfcli.cli.export
+import sdfcli.export.lattice
 import shapes
 from commands import reports
 from field_files import content_sha256_3, save_3
 from sdfcli.cli.app import app
-from sdfcli.errors import DeviceError
 from sdfcli.export import FORMATS, Format
 from sdfcli.export.lattice import make_lattice, values
-from sdfcli.export.vdb import _openvdb
 from sdfcli.field.store import FORMAT_VERSION
 
 RESOLUTION = 23
@@ -118,20 +116,22 @@ def test_vtkhdf(octree: str, field: sdfcli.Field, tmp_path: Path) -> None:
     reader.SetFileName(str(tmp_path / "field.vtkhdf"))
     reader.Update()
     octants = reader.GetOutput()
-    assert octants.GetNumberOfCells() == told["leaves"] == len(field.leaf_key)
-    assert octants.GetNumberOfPoints() == told["corners"] == len(field.corner_key)
-    assert octants.GetCellType(0) == vtk.VTK_VOXEL
+    assert (told["leaves"], told["corners"]) == (len(field.leaf_key), len(field.corner_key))
+    kind = numpy_support.vtk_to_numpy(octants.GetCellTypesArray())
+    voxels = int((kind == vtk.VTK_VOXEL).sum())
+    assert (kind[:voxels] == vtk.VTK_VOXEL).all()
+    assert (voxels == len(field.leaf_key)) == (octree == "bvh")  # whose levels are not balanced
     where = numpy_support.vtk_to_numpy(octants.GetPoints().GetData())
     distance = numpy_support.vtk_to_numpy(octants.GetPointData().GetArray("distance"))
     level = numpy_support.vtk_to_numpy(octants.GetCellData().GetArray("level"))
     if octree == "adaptive":  # the other one is not continuous
         close(field, where, distance)
-    corner = numpy_support.vtk_to_numpy(octants.GetCells().GetConnectivityArray()).reshape(-1, 8)
-    edge = field.domain.length * 0.5 ** level.astype(float)
+    corner = numpy_support.vtk_to_numpy(octants.GetCells().GetConnectivityArray())[: 8 * voxels].reshape(-1, 8)
+    edge = field.domain.length * 0.5 ** level[:voxels].astype(float)
     np.testing.assert_allclose(where[corner[:, 7]] - where[corner[:, 0]], edge[:, None].repeat(3, 1), rtol=1e-12)
     # Between the corners as well, by VTK's search for the cell and its weights.
     rng = np.random.default_rng(3)
-    points = field.domain.origin + field.domain.length * rng.uniform(0.001, 0.999, (300, 3))
+    points = where[corner[rng.integers(voxels, size=300), 0]] + rng.uniform(0.01, 0.99, (300, 3)) * edge.min()
     np.testing.assert_allclose(probed(vtk, octants, points, distance), field.sample(points), atol=1e-6)
 
 
@@ -205,80 +205,39 @@ def test_half_precision_where_it_does_not_do(tmp_path: Path) -> None:
         assert invoke(source, tmp_path / f"{name}.raw", "--resolution", 5).exit_code == 0
 
 
-@pytest.fixture
-def openvdb() -> Any:
-    """The module that the export uses, from conda-forge or within `bpy`."""
-    try:
-        return _openvdb()
-    except DeviceError:
-        pytest.skip("neither openvdb nor bpy is installed")
+@pytest.mark.parametrize("ending", ["nvdb", "vdb"])
+def test_a_narrow_band(ending: str, field: sdfcli.Field, file: Path, tmp_path: Path) -> None:
+    """The same bytes by the command and from Python; its facts are reported."""
+    out = tmp_path / f"a.{ending}"
+    found = report(file, out, "--resolution", 31, "--half-width", 2.5)
+    lattice = make_lattice(field, 31)
+    near = np.abs(np.concatenate(list(values(field, lattice, x_fastest=True)))) < np.float32(2.5 * lattice.spacing)
+    assert (found["half_width"], found["active_voxels"]) == (2.5, near.sum())
+    field.export(tmp_path / f"b.{ending}", resolution=31, half_width=2.5)
+    assert out.read_bytes() == (tmp_path / f"b.{ending}").read_bytes()
+    assert invoke(file, tmp_path / f"c.{ending}", "--resolution", 31, "--half-width", 3.5).exit_code == 0
+    assert (tmp_path / f"c.{ending}").stat().st_size > out.stat().st_size
 
 
-def test_vdb(openvdb: Any, field: sdfcli.Field, file: Path, tmp_path: Path) -> None:
-    grid(file, tmp_path / "grid.vdb")
-    read = openvdb.read(str(tmp_path / "grid.vdb"), "distance")
-    assert read.gridClass == openvdb.GridClass.LEVEL_SET
-    assert read.activeVoxelCount() == 23 * 12 * 23
-    rng = np.random.default_rng(3)
-    index = rng.integers(0, [23, 12, 23], (400, 3))
-    accessor = read.getConstAccessor()
-    distance = np.array([accessor.getValue(tuple(int(x) for x in ijk)) for ijk in index])
-    where = np.array([read.transform.indexToWorld(tuple(float(x) for x in ijk)) for ijk in index])
-    close(field, where, distance)
-
-
-OPENVDB = """
-class GridClass:
-    LEVEL_SET = "level set"
-
-class FloatGrid:
-    def __init__(self, beyond):
-        self.layers, self.transform = 0, self
-
-    def copyFromArray(self, values, ijk):
-        self.layers += len(values)
-
-    def postTranslate(self, origin):
-        pass
-
-def createLinearTransform(voxelSize):
-    return FloatGrid(0)
-
-def write(path, grids):
-    with open(path, "w") as file:
-        file.write(f"{grids[0].layers} layers")
-"""
-
-
-@pytest.mark.parametrize("broken", [False, True])
-def test_the_openvdb_of_blender(broken: bool, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lies where Python does not look, and needs `bpy` to be imported before, which then names another folder."""
-    bpy = tmp_path / "bpy"
-    folder = bpy / "5.2" / "python" / "lib" / "python3.13" / "site-packages"
-    folder.mkdir(parents=True)
-    scripts = f"__path__ = [{str(bpy / '5.2' / 'scripts' / 'modules' / 'bpy')!r}]\nready = True"
-    (bpy / "__init__.py").write_text("raise ImportError('libX11')" if broken else scripts)
-    (folder / "openvdb.py").write_text(f"import sys\nassert sys.modules['bpy'].ready\n{OPENVDB}")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(sys.modules, "openvdb", None)
-    monkeypatch.delitem(sys.modules, "bpy", raising=False)
-    result = invoke(file, tmp_path / "a.vdb", "--resolution", 4)
-    sys.modules.pop("bpy", None)
-    if broken:
-        assert result.exit_code == 4
-        assert "pip install 'bpy>=5.2'" in result.stderr
-    else:
-        assert result.exit_code == 0, result.output
-        assert (tmp_path / "a.vdb").read_text() == "4 layers"
+def test_bands_that_cannot_be(file: Path, tmp_path: Path) -> None:
+    far = ",".join(map(str, [20, 20, 20, 21, 21, 21]))
+    for name, words, code, says in (
+        ("a.vdb", ["--half-width", 1], 2, "--half-width"),
+        ("a.npz", ["--half-width", 3], 2, "narrow bands, in a .vdb or .nvdb file"),
+        ("a.nvdb", ["--dtype", "float16"], 2, ".npz, .raw, .zarr.zip, .vdb"),
+        ("a.vdb", ["--window", far], 3, "no surface within 3 voxels"),
+    ):
+        result = invoke(file, tmp_path / name, *words)
+        assert (result.exit_code, says in result.stderr) == (code, True), result.stderr
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("ending", ["nvdb", "vdb"])
-def test_what_does_not_fit_into_memory(ending: str, request: pytest.FixtureRequest, file: Path, tmp_path: Path) -> None:
-    if ending == "vdb":
-        request.getfixturevalue("openvdb")
-    else:
-        pytest.importorskip("warp")
-    result = invoke(file, tmp_path / f"a.{ending}", "--resolution", 8193)
+def test_what_does_not_fit_into_memory(
+    ending: str, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sdfcli.export.lattice, "free_memory", lambda: 1 << 20)
+    result = invoke(file, tmp_path / f"a.{ending}", "--resolution", 200)
     assert result.exit_code == 5
     assert "--resolution" in result.stderr
     assert not list(tmp_path.iterdir())
@@ -376,16 +335,6 @@ def test_nothing_is_replaced(file: Path, tmp_path: Path) -> None:
         assert "--force" in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "a.raw.json"]
     assert invoke(file, tmp_path / "a.raw", "--resolution", 4, "--force").exit_code == 0
-
-
-def test_a_missing_library_is_told(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, ending, says in (("warp", "nvdb", "sdfcli[nvdb]"), ("openvdb", "vdb", "conda-forge")):
-        monkeypatch.setitem(sys.modules, module, None)
-        monkeypatch.setitem(sys.modules, "bpy", None)
-        result = invoke(file, tmp_path / f"a.{ending}", "--resolution", 4)
-        assert result.exit_code == 4
-        assert says in result.stderr
-    assert not list(tmp_path.iterdir())
 
 
 def test_the_output_by_place_or_by_option(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

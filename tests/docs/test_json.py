@@ -46,7 +46,7 @@ EXAMPLES = {
     "slice --sheet": "slice field.h5 --size 128 --sheet 3 -o new.png",
     "slice --frames": "slice anim.h5 --size 64 --frames 1: -o new_%d.png",
     "slice --frames, moving": "slice anim.h5 --size 64 --frames : -o new.gif",
-    "export": "export field.h5 new.npz --resolution 4",
+    "export": "export field.h5 new.vdb --resolution 12",
     "export to .vtkhdf": "export field.h5 new.vtkhdf",
     "export to .vtkhdf, sequence": "export anim.h5 new.vtkhdf",
     "export to .h5": "export field.h5 -o newest.h5",
