@@ -28,6 +28,7 @@ LAYERS = [
     "octree",
     "field",
     "query",
+    "torch jax warp",
     "quality",
     "extract",
     "solid",
