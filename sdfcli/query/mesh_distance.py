@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, cast, overload
 
@@ -37,6 +38,8 @@ CHUNK = 1 << 20
 BYTES = 128
 """Bytes per point of a batch during its query, without its result."""
 
+Reals = Floats | npt.NDArray[np.float32]
+
 ON_FACES: dict[str, tuple[tuple[int, ...], type]] = {
     "distance": ((), np.float64),
     "gradient": ((3,), np.float64),
@@ -48,7 +51,8 @@ ON_FACES: dict[str, tuple[tuple[int, ...], type]] = {
 """Outputs of sdf_closest_face: shape and dtype per point."""
 
 
-class NearestPoints(NamedTuple):
+@dataclass(frozen=True)
+class NearestPoints:
     """The nearest points on a mesh, or on several. Arrays have the query points' shape (...).
 
     point     (..., 3), in mesh units.
@@ -59,11 +63,11 @@ class NearestPoints(NamedTuple):
     part      (...) int64: the number of the face's mesh, among several.
     """
 
-    point: Floats
-    distance: Floats
+    point: Reals
+    distance: Reals
     face: Ints
-    uv: Floats
-    normal: Floats
+    uv: Reals
+    normal: Reals
     part: Ints
 
 
@@ -194,24 +198,26 @@ class MeshDistance(Numbered):
     @overload
     def signed_distance(self, points: npt.ArrayLike) -> Floats: ...
     @overload
-    def signed_distance(self, points: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]: ...
-    def signed_distance(self, points: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+    def signed_distance(self, points: npt.ArrayLike, dtype: npt.DTypeLike) -> Reals: ...
+    def signed_distance(self, points: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> Reals:
         """Signed distances (...) at points (..., 3), in mesh units, negative inside; unsigned ones unless `signed`.
 
         CuPy points give a CuPy array, others a NumPy array. dtype: float64 or float32. Raises InputError unless points
         are (..., 3) finite numbers, UsageError for another dtype.
         """
+        distance: Reals
         (distance,) = self._as(dtype, *self._look_up(points, self._signed))
-        return cast(npt.NDArray[Any], distance)
+        return distance
 
     @overload
     def distance(self, points: npt.ArrayLike) -> Floats: ...
     @overload
-    def distance(self, points: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]: ...
-    def distance(self, points: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+    def distance(self, points: npt.ArrayLike, dtype: npt.DTypeLike) -> Reals: ...
+    def distance(self, points: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> Reals:
         """Unsigned distances (...) at points (..., 3); see `signed_distance`."""
+        distance: Reals
         (distance,) = self._as(dtype, *self._look_up(points, self._unsigned))
-        return cast(npt.NDArray[Any], distance)
+        return distance
 
     def contains(self, points: npt.ArrayLike) -> Bools:
         """Whether points (..., 3) are inside: (...) bool; nowhere unless `signed`. See `signed_distance`."""

@@ -113,7 +113,8 @@ def test_float32_on_request(backend: Backend, rng: np.random.Generator) -> None:
         assert (ask(points).dtype, ask(points, np.float32).dtype) == (np.float64, np.float32)
         assert np.array_equal(ask(points, "float32"), ask(points).astype(np.float32))
     single, double = mesh.nearest(points, np.float32), mesh.nearest(points)
-    for one, other in zip(single, double, strict=True):
+    for name in ("point", "distance", "face", "uv", "normal", "part"):
+        one, other = getattr(single, name), getattr(double, name)
         assert one.dtype == (np.int64 if other.dtype == np.int64 else np.float32)
         assert np.array_equal(one, other.astype(one.dtype))
     for wrong in (np.float16, np.int64, "complex64"):
