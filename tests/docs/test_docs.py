@@ -88,8 +88,8 @@ def run_page(page: Path, shell: Shell) -> None:
     for mark, language, block in MARKED.findall(page.read_text()):
         if mark == "prints":
             assert printed == block
-        elif mark == "run on a GPU":
-            continue  # test_kernels.py runs it
+        elif mark == "run on a GPU" or mark.startswith("run with"):
+            continue  # test_kernels.py and tests/tensors/test_guide.py run it
         elif language == "sh":
             printed = shell(block)
         else:
