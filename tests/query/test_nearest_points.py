@@ -96,6 +96,20 @@ def test_weights_by_hand(backend: Backend) -> None:
     assert np.abs(found.normal).tolist() == [[0, 0, 1]] * 7
 
 
+def test_gradients_on_the_surface(backend: Backend, rng: np.random.Generator) -> None:
+    """The normal, or 0 for unsigned distances; nearby, too, the normal to the last bit."""
+    mesh = MeshDistance(shapes.moved(shapes.cube(), 0.5, 0.5), device=backend.name)
+    points = rng.random((50, 3))
+    for height in (1.0, 1.0 + 2.0**-40, 1.0 + 2.0**-3, 1.0 - 2.0**-40):
+        points[:, 0] = height
+        _, signed, *_ = mesh._with_gradient(points, True)
+        _, unsigned, *_ = mesh._with_gradient(points, False)
+        assert np.abs(np.abs(signed) - [1, 0, 0]).max() == 0
+        assert np.array_equal(unsigned, np.sign(height - 1) * np.abs(signed))
+    points[:, 0] = 1.0
+    assert np.array_equal(mesh._with_gradient(points, True)[1], [[1, 0, 0]] * 50)
+
+
 @pytest.mark.parametrize("far", [1e9, 1e20, 1e160, 1e300])
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e25])
 def test_far_away(backend: Backend, far: float, scale: float) -> None:
