@@ -38,6 +38,7 @@ __all__ = [
     "MeshDistance",
     "NearestPoints",
     "PosedMesh",
+    "RayHits",
     "Samples",
     "Solid",
     "SphereTree",
@@ -93,7 +94,7 @@ if TYPE_CHECKING:
     from sdfcli.quality.walls import Thickness, thickness
     from sdfcli.query.contacts import Contacts, Manifold, contacts
     from sdfcli.query.first_contact import FirstContact, first_contact
-    from sdfcli.query.mesh_distance import MeshDistance, NearestPoints
+    from sdfcli.query.mesh_distance import MeshDistance, NearestPoints, RayHits
     from sdfcli.query.neighbours import nearest_neighbours, neighbours_within
     from sdfcli.query.poses import load_poses
     from sdfcli.query.sphere_tree import SphereTree
@@ -117,6 +118,7 @@ _HOME = {
     "MeshDistance": "query.mesh_distance",
     "NearestPoints": "query.mesh_distance",
     "PosedMesh": "pictures.posed",
+    "RayHits": "query.mesh_distance",
     "Samples": "export.samples",
     "Solid": "solid.solidify",
     "SphereTree": "query.sphere_tree",

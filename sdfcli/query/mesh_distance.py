@@ -71,6 +71,24 @@ class NearestPoints:
     part: Ints
 
 
+@dataclass(frozen=True)
+class RayHits:
+    """The first faces on rays. Arrays have the rays' shape (...); without a face: infinite, -1, and 0.
+
+    t       (...): the hit is the origin plus t times the direction.
+    face    (...) int64.
+    uv      (..., 2): as in NearestPoints.
+    normal  (..., 3): the face's unit normal, outwards where faces could be oriented.
+    part    (...) int64: the number of the face's mesh, among several.
+    """
+
+    t: Reals
+    face: Ints
+    uv: Reals
+    normal: Reals
+    part: Ints
+
+
 class _Queries(NamedTuple):
     """A batch of m points in Morton order.
 
@@ -226,14 +244,13 @@ class MeshDistance(Numbered):
     def nearest(self, points: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> NearestPoints:
         """The nearest points to points (..., 3), with their faces, barycentric coordinates and normals; see
         `signed_distance`. `closest` computes in the unit cube, hence with its last bits."""
-        starts = self._backend.from_host(self.parts[1:-1])
 
         def answer(queries: _Queries) -> tuple[Array, ...]:
             point, distance, face, uv, normal = self._on_faces(
                 queries, ("nearest", "distance", "face_of", "weight", "normal")
             )
             face = face.astype(np.int64)
-            return point, distance, face, uv, normal, self._backend.xp.searchsorted(starts, face, side="right")
+            return point, distance, face, uv, normal, self._part_of(face)
 
         point, distance, face, uv, normal, part = self._look_up(points, answer, 88)
         point, distance, uv, normal = self._as(dtype, point, distance, uv, normal)
@@ -253,6 +270,89 @@ class MeshDistance(Numbered):
 
         (faces,) = self._look_up(points, nearest, 4)
         return faces
+
+    def cast(self, origins: npt.ArrayLike, directions: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> RayHits:
+        """The first face on each ray, from origins (..., 3) along directions (..., 3) of any length, broadcast. No ray
+        slips between two faces; see `count_hits`. dtype and raises: as for `signed_distance`, and InputError for a
+        direction of 0, or numbers outside 1e-100 to 1e100."""
+
+        def answer(rays: dict[str, Any], n: int) -> tuple[Array, ...]:
+            xp = self._backend.xp
+            t, uv, normal = xp.empty(n, np.float64), xp.empty((n, 2), np.float64), xp.empty((n, 3), np.float64)
+            face = xp.empty(n, np.uint32)
+            found = {"oriented": self.mesh.face, "t": t, "weight": uv, "normal": normal, "face_of": face}
+            self._backend.run("sdf_ray_first", n, **rays, **found)
+            face = face.view(np.int32).astype(np.int64)  # missing faces become -1
+            return t, face, uv, normal, xp.where(face < 0, face, self._part_of(face))
+
+        t, face, uv, normal, part = self._along_rays(origins, directions, answer)
+        t, uv, normal = self._as(dtype, t, uv, normal)
+        return RayHits(t, face, uv, normal, part)
+
+    def count_hits(self, origins: npt.ArrayLike, directions: npt.ArrayLike) -> Ints:
+        """The number (...) int64 of faces on each ray; see `cast`.
+
+        Exact for the float64 numbers given: a ray through an edge or a vertex counts as one beside it, so that from
+        inside a closed surface it is odd. Faces parallel to the ray do not count, faces that contain its origin do.
+        """
+
+        def answer(rays: dict[str, Any], n: int) -> tuple[Array, ...]:
+            count = self._backend.xp.empty(n, np.uint32)
+            self._backend.run("sdf_ray_count", n, **rays, count=count)
+            return (count.astype(np.int64),)
+
+        count: Ints
+        (count,) = self._along_rays(origins, directions, answer)
+        return count
+
+    def _along_rays(
+        self,
+        origins: npt.ArrayLike,
+        directions: npt.ArrayLike,
+        answer: Callable[[dict[str, Any], int], tuple[Array, ...]],
+    ) -> tuple[Any, ...]:
+        """Results (...) of rays, in batches. answer: maps a kernel's arguments of n rays to results (n, ...)."""
+        backend, xp = self._backend, self._backend.xp
+        on_device = is_cupy(origins)
+        given = []
+        for values, name in ((origins, "origins"), (directions, "directions")):
+            there = cast(Any, values)
+            array = as_points(xp if on_device else np, there.get() if on_device and xp is np else values)
+            home = xp if on_device else np
+            size = home.abs(array).max(axis=-1, initial=0)
+            if not bool((size < 1e100).all()) or (name == "directions" and not bool((size > 1e-100).all())):
+                raise InputError(f"{name} of rays must be finite and below 1e100, directions above 1e-100")
+            given.append(array.astype(np.float64, copy=False))
+        try:
+            from_, way = (xp if on_device else np).broadcast_arrays(*given)
+        except ValueError as error:
+            raise InputError(f"origins and directions of rays do not fit: {error}") from error
+        shape, bvh, mesh = from_.shape[:-1], self._scene.bvh, self.mesh
+        scene = backend.group(
+            "RayScene",
+            triangles=len(bvh.order),
+            triangle_id=bvh.order.triangle_id,
+            child=bvh.child,
+            box=bvh.box,
+            vertex=mesh.vertex,
+            face=self._face_as_given,
+            domain=mesh.domain.group(backend),
+        )
+        parts = []
+        rows = [each.reshape(-1, 3) for each in (from_, way)]
+        for first in range(0, max(1, len(rows[0])), CHUNK):
+            here, there = (backend.from_host(np.ascontiguousarray(each[first : first + CHUNK])) for each in rows)
+            results = answer({"from": here, "way": there, "scene": scene}, len(here))
+            parts.append(results if on_device else [backend.to_host(each) for each in results])
+        whole = [
+            parts[0][k] if len(parts) == 1 else np.concatenate([part[k] for part in parts])
+            for k in range(len(parts[0]))
+        ]
+        if on_device and xp is np:
+            from sdfcli.startup.cupy import import_cupy
+
+            whole = [import_cupy().asarray(each) for each in whole]
+        return tuple(each.reshape(shape + each.shape[1:]) for each in whole)
 
     def nearest_triangles(self, points: npt.ArrayLike, k: int, approximate: str | None = None) -> tuple[Floats, Ints]:
         """Finds the k nearest triangles to points (..., 3): unsigned distances, then faces; see `signed_distance`.
@@ -393,6 +493,12 @@ class MeshDistance(Numbered):
         """The faces (f, 3) uint32 before their orientation, then the faces over holes, on the query device."""
         given = self._given.faces
         return self._backend.from_host(np.concatenate((given, self.mesh.faces[len(given) :])))
+
+    def _part_of(self, face: Array) -> Array:
+        """The mesh numbers (n,) int64 of faces (n,), on the query device."""
+        starts, xp = self._backend.from_host(self.parts[1:-1]), self._backend.xp
+        part: Array = xp.searchsorted(starts, face, side="right") if len(starts) else xp.zeros_like(face)
+        return part
 
     def _as(self, dtype: npt.DTypeLike, *arrays: Any) -> list[Any]:
         """Floating-point arrays in another precision. Raises UsageError unless it is float32 or float64."""

@@ -34,6 +34,14 @@ FN void store3(double* out, u32 i, D3 r) {
     out[3 * (size_t)i + 1] = r.y;
     out[3 * (size_t)i + 2] = r.z;
 }
+FN D3 face_corner(const double* vertex, const u32* face, u32 k) { return load3(vertex + 3 * (size_t)face[k]); }
+// A face's unit normal; 0 without area.
+FN D3 face_normal(const double* vertex, const u32* face) {
+    D3 a = face_corner(vertex, face, 0);
+    D3 normal = cross(face_corner(vertex, face, 1) - a, face_corner(vertex, face, 2) - a);
+    double area = safe_length(normal);
+    return area > 0.0 ? (1.0 / area) * normal : vec(0.0, 0.0, 0.0);
+}
 
 // Distances are exact to float64 rounding, given the face, which was found in float32. Outputs may be null, and are in
 // the points' original order.
@@ -55,19 +63,13 @@ struct sdf_closest_face_args {
     double* normal;          // [n, 3] out: the face's unit normal; 0 for faces without area
     u32* face_of;            // [n] out
 };
-FN D3 face_corner(const double* vertex, const u32* face, u32 k) { return load3(vertex + 3 * (size_t)face[k]); }
 SDF_KERNEL(sdf_closest_face, PLAIN, i) {
     u32 at = a.order[i], id = a.triangle_id[a.slot[i]];
     D3 p = a.points ? load3(a.points + 3 * (size_t)at) : load3d(a.single + 3 * (size_t)at);
     const u32* face = a.face + 3 * (size_t)id;
     Nearest<double> q = nearest_on_triangle(p, face_corner(a.vertex, face, 0), face_corner(a.vertex, face, 1),
                                             face_corner(a.vertex, face, 2));
-    const u32* oriented = a.oriented + 3 * (size_t)id;
-    D3 base = face_corner(a.vertex, oriented, 0);
-    D3 normal = cross(face_corner(a.vertex, oriented, 1) - base, face_corner(a.vertex, oriented, 2) - base);
-    double area = safe_length(normal);
-    normal = area > 0.0 ? (1.0 / area) * normal : vec(0.0, 0.0, 0.0);
-    D3 r = p - q.point;
+    D3 normal = face_normal(a.vertex, a.oriented + 3 * (size_t)id), r = p - q.point;
     double distance = safe_length(r), sign = a.inside && a.inside[i] ? -1.0 : 1.0;
     if (a.distance) a.distance[at] = sign * distance;
     D3 way = a.inside ? sign * normal : vec(0.0, 0.0, 0.0);  // from the surface
