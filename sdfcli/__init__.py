@@ -36,7 +36,9 @@ __all__ = [
     "Manifold",
     "MeshCheck",
     "MeshDistance",
+    "NearestPoints",
     "PosedMesh",
+    "RayHits",
     "Samples",
     "Solid",
     "SphereTree",
@@ -92,7 +94,7 @@ if TYPE_CHECKING:
     from sdfcli.quality.walls import Thickness, thickness
     from sdfcli.query.contacts import Contacts, Manifold, contacts
     from sdfcli.query.first_contact import FirstContact, first_contact
-    from sdfcli.query.mesh_distance import MeshDistance
+    from sdfcli.query.mesh_distance import MeshDistance, NearestPoints, RayHits
     from sdfcli.query.neighbours import nearest_neighbours, neighbours_within
     from sdfcli.query.poses import load_poses
     from sdfcli.query.sphere_tree import SphereTree
@@ -114,7 +116,9 @@ _HOME = {
     "Manifold": "query.contacts",
     "MeshCheck": "quality.check",
     "MeshDistance": "query.mesh_distance",
+    "NearestPoints": "query.mesh_distance",
     "PosedMesh": "pictures.posed",
+    "RayHits": "query.mesh_distance",
     "Samples": "export.samples",
     "Solid": "solid.solidify",
     "SphereTree": "query.sphere_tree",

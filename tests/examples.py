@@ -9,8 +9,9 @@ import zlib
 from conftest import ROOT
 
 DOCS = ROOT / "docs"
-MARKED = re.compile(r"^<!-- (run|run on a GPU|prints) -->\n```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-"""Blocks under `<!-- run -->` are run, under `<!-- run on a GPU -->` where a GPU exists; those under `<!-- prints -->`
+MARKED = re.compile(r"^<!-- (run|run on a GPU|run with \w+|prints) -->\n```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+"""Blocks under `<!-- run -->` are run, under `<!-- run on a GPU -->` where a GPU exists,
+under `<!-- run with torch -->` where it is installed; those under `<!-- prints -->`
 are the output of the preceding block."""
 
 

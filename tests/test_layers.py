@@ -29,6 +29,7 @@ LAYERS = [
     "vdb",
     "field",
     "query",
+    "torch jax warp",
     "quality",
     "extract",
     "solid",

@@ -197,6 +197,49 @@ MUTANTS = [
         "(np.arange(len(volume)) == volume.argmax())",
         ("tests/solid/test_inside.py::test_signs_and_proven_distances",),
     ),
+    # ---- Nearest points, tensors ----
+    Mutant(
+        "weights of edges are swapped",
+        f"{K}/geometry/triangle.h",
+        "out->w = from == VERTEX_A ? T(0) : from == VERTEX_B ? t : T(1) - t;",
+        "out->w = from == VERTEX_A ? T(0) : from == VERTEX_B ? T(1) - t : t;",
+        ("tests/query/test_nearest_points.py::test_weights_by_hand",),
+    ),
+    Mutant(
+        "weights of the faces as turned",
+        "sdfcli/query/mesh_distance.py",
+        "face=self._face_as_given,",
+        "face=mesh.face,",
+        ("tests/query/test_nearest_points.py::test_normals",),
+    ),
+    Mutant(
+        "no direction on the surface",
+        f"{K}/distance/closest.h",
+        "if (distance > 0.0) way = (1.0 / distance) * r;",
+        "way = (1.0 / distance) * r;",
+        ("tests/query/test_nearest_points.py::test_gradients_on_the_surface",),
+    ),
+    Mutant(
+        "copies have the original's number",
+        "sdfcli/runtime/numbered.py",
+        'if name != "number"}',
+        "}",
+        ("tests/runtime/test_numbered.py",),
+    ),
+    Mutant(
+        "rays graze edges",
+        f"{K}/distance/rays.h",
+        "k <= 2 && sign == 0",
+        "k <= 0 && sign == 0",
+        ("tests/query/test_rays.py::test_rays_through_edges_and_vertices",),
+    ),
+    Mutant(
+        "rays trust rounded products",
+        f"{K}/distance/rays.h",
+        "    if (sign != 0) return sign;\n",
+        "    if (*value != 0.0) return *value > 0.0 ? 1 : -1;\n",
+        ("tests/query/test_rays.py::test_rays_beside_vertices",),
+    ),
     # ---- Cell classification ----
     Mutant(
         "bend is half",

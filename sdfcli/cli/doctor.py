@@ -41,6 +41,8 @@ EXTRAS = {
     "remote": ("fsspec", "s3fs"),
     "solid": ("manifold3d",),
     "usd": ("usd-core",),
+    "torch": ("torch",),
+    "jax": ("jax",),
 }
 """Packages of each other extra."""
 OTHERS = ("CUDA_VISIBLE_DEVICES", "CUPY_ACCELERATORS", "CUPY_CACHE_DIR", "NO_COLOR", "OMP_NUM_THREADS", "TMPDIR")

@@ -23,6 +23,7 @@ from sdfcli.field.stored import StoredLeaves
 from sdfcli.mesh.arrays import unmasked
 from sdfcli.mesh.mesh import Domain
 from sdfcli.params import GRID_RESOLUTION
+from sdfcli.runtime.numbered import Numbered
 from sdfcli.runtime.schedule import Deferred
 from sdfcli.spatial.morton import LATTICE_BITS
 
@@ -37,7 +38,7 @@ ARRAYS = ("leaf_key", "leaf_level", "corner_key", "distance", "nearest", "leaf_c
 
 
 @dataclass(frozen=True)
-class Field:
+class Field(Numbered):
     """An adaptively sampled distance field: an octree with distances at its leaves' corners (Frisken et al. 2000).
 
     Within a leaf the field is trilinear. The arrays are read-only, as derived data is cached;

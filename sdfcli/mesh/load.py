@@ -23,7 +23,8 @@ from sdfcli.runtime.schedule import Deferred, Schedule
 
 
 class MeshLike(Protocol):
-    """An object with a mesh's arrays, such as `trimesh.Trimesh`: vertices (v, 3) and faces (f, 3)."""
+    """An object with a mesh's arrays, such as `trimesh.Trimesh`: vertices (v, 3) and faces (f, 3). Meshes of Open3D and
+    PyVista, with arrays by other names, are accepted as well."""
 
     @property
     def vertices(self) -> npt.ArrayLike: ...
@@ -182,7 +183,7 @@ def _scaled(vertices: npt.ArrayLike, factor: float | None) -> npt.ArrayLike:
     return vertices if factor is None else np.multiply(unmasked(vertices, "vertices"), factor, dtype=np.float64)
 
 
-def _arrays_of(source: MeshSource) -> tuple[npt.ArrayLike, npt.ArrayLike] | None:
+def _arrays_of(source: Any) -> tuple[npt.ArrayLike, npt.ArrayLike] | None:
     """Vertices and faces of an in-memory source; None for a file."""
     if isinstance(source, tuple):
         if len(source) != 2:
@@ -190,10 +191,27 @@ def _arrays_of(source: MeshSource) -> tuple[npt.ArrayLike, npt.ArrayLike] | None
         return source
     if hasattr(source, "vertices") and hasattr(source, "faces"):
         return source.vertices, source.faces
+    if hasattr(source, "vertices") and hasattr(source, "triangles"):  # Open3D
+        return np.asarray(source.vertices), np.asarray(source.triangles)
+    if hasattr(source, "vertex") and hasattr(source, "triangle"):  # Open3D's tensors
+        return source.vertex.positions.numpy(), source.triangle.indices.numpy()
+    if hasattr(source, "points") and hasattr(source, "regular_faces"):  # PyVista
+        if not source.is_all_triangles:
+            raise InputError("mesh: faces with more than three corners; of a PyVista mesh, its triangulate()")
+        return source.points, source.regular_faces
     if not isinstance(source, str | PathLike):
         scene = "; of a scene, its to_mesh()" if hasattr(source, "to_mesh") else ""
         raise InputError(f"mesh: a path, a mesh or (vertices, faces) is needed, not {type(source).__name__}{scene}")
     return None
+
+
+def joined(meshes: list[Mesh]) -> Mesh:
+    """All meshes as one, their faces in order. Raises InputError if there are none."""
+    if not meshes:
+        raise InputError("mesh: an empty list; at least one mesh is needed")
+    first = np.cumsum([0, *(len(mesh.vertices) for mesh in meshes[:-1])])
+    faces = [mesh.faces.astype(np.int64) + start for mesh, start in zip(meshes, first, strict=True)]
+    return make_mesh(np.concatenate([mesh.vertices for mesh in meshes]), np.concatenate(faces))
 
 
 def load_placed(source: MeshSource, params: BuildParams, backend: Backend | None = None) -> Mesh:

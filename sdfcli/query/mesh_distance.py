@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, select_backend
-from sdfcli.errors import InputError
+from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import as_points, is_cupy
-from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.holes import treated
-from sdfcli.mesh.load import MeshSource, load_mesh
+from sdfcli.mesh.load import MeshSource, joined, load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import OPEN, check_holes, check_sign
 from sdfcli.query.nearest_triangles import NearestTriangles, check_form
 from sdfcli.query.within import check_radius, filtered, gathered, listed
 from sdfcli.runtime.log import LOG
+from sdfcli.runtime.numbered import Numbered
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import SignChoice
 from sdfcli.sign.signer import Signer
@@ -36,15 +38,67 @@ CHUNK = 1 << 20
 BYTES = 128
 """Bytes per point of a batch during its query, without its result."""
 
+Reals = Floats | npt.NDArray[np.float32]
+
+ON_FACES: dict[str, tuple[tuple[int, ...], type]] = {
+    "distance": ((), np.float64),
+    "gradient": ((3,), np.float64),
+    "nearest": ((3,), np.float64),
+    "weight": ((2,), np.float64),
+    "normal": ((3,), np.float64),
+    "face_of": ((), np.uint32),
+}
+"""Outputs of sdf_closest_face: shape and dtype per point."""
+
+
+@dataclass(frozen=True)
+class NearestPoints:
+    """The nearest points on a mesh, or on several. Arrays have the query points' shape (...).
+
+    point     (..., 3), in mesh units.
+    distance  (...), unsigned; exact for the face, which is found in float32.
+    face      (...) int64.
+    uv        (..., 2): `point` is (1 - u - v) a + u b + v c for the face's corners a, b, c.
+    normal    (..., 3): the face's unit normal, outwards where faces could be oriented; 0 for a face without area.
+    part      (...) int64: the number of the face's mesh, among several.
+    """
+
+    point: Reals
+    distance: Reals
+    face: Ints
+    uv: Reals
+    normal: Reals
+    part: Ints
+
+
+@dataclass(frozen=True)
+class RayHits:
+    """The first faces on rays. Arrays have the rays' shape (...); without a face: infinite, -1, and 0.
+
+    t       (...): the hit is the origin plus t times the direction.
+    face    (...) int64.
+    uv      (..., 2): as in NearestPoints.
+    normal  (..., 3): the face's unit normal, outwards where faces could be oriented.
+    part    (...) int64: the number of the face's mesh, among several.
+    """
+
+    t: Reals
+    face: Ints
+    uv: Reals
+    normal: Reals
+    part: Ints
+
 
 class _Queries(NamedTuple):
     """A batch of m points in Morton order.
 
+    given  (m, 3) float32 or float64: the points, in the mesh's units and in their original order.
     order  (m,) uint32: point indices.
     at     (m, 3) float32: positions in the unit cube.
     scale  (m,) float64: distance factors.
     """
 
+    given: Array
     order: Array
     at: Array
     scale: Array
@@ -56,13 +110,14 @@ class _Queries(NamedTuple):
         return result
 
 
-class MeshDistance:
+class MeshDistance(Numbered):
     """Exact distances to a mesh, from a BVH in float32 over the unit cube: errors are about 1e-7 times the mesh's size,
     or the distance if larger. Where the mesh has no inside, all distances are unsigned; the first signed query then
     logs a warning.
 
     Args:
-        source: a path, a `trimesh.Trimesh`, or a pair of arrays: vertices (v, 3) and faces (f, 3).
+        source: a path, a mesh of trimesh, Open3D or PyVista, or a pair of arrays: vertices (v, 3) and faces (f, 3); or
+            a list of these, for the distance to their union. Faces are numbered from mesh to mesh, see `parts`.
         sign: `auto`, `pseudonormal`, `winding` or `none`, as for `sdfcli.build`.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. Results do not depend on it.
         threads: CPU thread count; default: all CPUs available to the process.
@@ -77,7 +132,7 @@ class MeshDistance:
 
     def __init__(
         self,
-        source: MeshSource,
+        source: MeshSource | list[MeshSource],
         sign: str = "auto",
         device: str = "auto",
         threads: int | None = None,
@@ -86,8 +141,15 @@ class MeshDistance:
     ) -> None:
         check_holes(holes)
         backend = select_backend(device, threads)
-        mesh = load_mesh(source, backend).on(backend)
-        self._scene, self._given = Scene.of(treated(mesh, holes), check_sign(sign), backend), copy(mesh)
+        if isinstance(source, list):
+            meshes = [treated(load_mesh(each), holes) for each in source]
+            mesh = whole = joined(meshes).on(backend)
+            self.parts = np.cumsum([0, *(len(each.faces) for each in meshes)])
+        else:
+            mesh = load_mesh(source, backend).on(backend)
+            whole = treated(mesh, holes)
+            self.parts = np.array([0, len(whole.faces)])
+        self._scene, self._given = Scene.of(whole, check_sign(sign), backend), copy(mesh)
         self._given.release()
         self._told, self._known = False, {}
         _ = self._scene.unsigned_index
@@ -100,7 +162,11 @@ class MeshDistance:
         found = cls.__new__(cls)
         found._scene, found._triangles = scene, NearestTriangles(scene)
         found._given, found._told, found._known = given or scene.mesh, True, {}
+        found.parts = np.array([0, len(scene.mesh.faces)])
         return found
+
+    parts: Ints
+    """First face of each mesh, then the number of faces: (meshes + 1,)."""
 
     _told: bool
     """Whether a warning about unsigned distances was logged, or is not to be."""
@@ -147,22 +213,48 @@ class MeshDistance:
     def __repr__(self) -> str:
         return f"<MeshDistance: {len(self.mesh.faces):,} triangles on {self._backend.name}>"
 
-    def signed_distance(self, points: npt.ArrayLike) -> Floats:
-        """Signed distances (...) float64 at points (..., 3), in mesh units, negative inside; unsigned ones unless
-        `signed`.
+    @overload
+    def signed_distance(self, points: npt.ArrayLike) -> Floats: ...
+    @overload
+    def signed_distance(self, points: npt.ArrayLike, dtype: npt.DTypeLike) -> Reals: ...
+    def signed_distance(self, points: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> Reals:
+        """Signed distances (...) at points (..., 3), in mesh units, negative inside; unsigned ones unless `signed`.
 
-        CuPy points give a CuPy array, others a NumPy array. Raises InputError unless points are (..., 3) finite
-        numbers.
+        CuPy points give a CuPy array, others a NumPy array. dtype: float64 or float32. Raises InputError unless points
+        are (..., 3) finite numbers, UsageError for another dtype.
         """
-        distance: Floats
-        (distance,) = self._look_up(points, self._signed)
+        distance: Reals
+        (distance,) = self._as(dtype, *self._look_up(points, self._signed))
         return distance
 
-    def distance(self, points: npt.ArrayLike) -> Floats:
-        """Unsigned distances (...) float64 at points (..., 3); see `signed_distance`."""
-        distance: Floats
-        (distance,) = self._look_up(points, self._unsigned)
+    @overload
+    def distance(self, points: npt.ArrayLike) -> Floats: ...
+    @overload
+    def distance(self, points: npt.ArrayLike, dtype: npt.DTypeLike) -> Reals: ...
+    def distance(self, points: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> Reals:
+        """Unsigned distances (...) at points (..., 3); see `signed_distance`."""
+        distance: Reals
+        (distance,) = self._as(dtype, *self._look_up(points, self._unsigned))
         return distance
+
+    def contains(self, points: npt.ArrayLike) -> Bools:
+        """Whether points (..., 3) are inside: (...) bool; nowhere unless `signed`. See `signed_distance`."""
+        return np.signbit(self.signed_distance(points))
+
+    def nearest(self, points: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> NearestPoints:
+        """The nearest points to points (..., 3), with their faces, barycentric coordinates and normals; see
+        `signed_distance`. `closest` computes in the unit cube, hence with its last bits."""
+
+        def answer(queries: _Queries) -> tuple[Array, ...]:
+            point, distance, face, uv, normal = self._on_faces(
+                queries, ("nearest", "distance", "face_of", "weight", "normal")
+            )
+            face = face.astype(np.int64)
+            return point, distance, face, uv, normal, self._part_of(face)
+
+        point, distance, face, uv, normal, part = self._look_up(points, answer, 88)
+        point, distance, uv, normal = self._as(dtype, point, distance, uv, normal)
+        return NearestPoints(point, distance, face, uv, normal, part)
 
     def closest(self, points: npt.ArrayLike) -> tuple[Floats, Ints]:
         """The nearest points (..., 3) float64 on the mesh, and their faces (...) int64; see `signed_distance`."""
@@ -178,6 +270,89 @@ class MeshDistance:
 
         (faces,) = self._look_up(points, nearest, 4)
         return faces
+
+    def cast(self, origins: npt.ArrayLike, directions: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> RayHits:
+        """The first face on each ray, from origins (..., 3) along directions (..., 3) of any length, broadcast. No ray
+        slips between two faces; see `count_hits`. dtype and raises: as for `signed_distance`, and InputError for a
+        direction of 0, or numbers outside 1e-100 to 1e100."""
+
+        def answer(rays: dict[str, Any], n: int) -> tuple[Array, ...]:
+            xp = self._backend.xp
+            t, uv, normal = xp.empty(n, np.float64), xp.empty((n, 2), np.float64), xp.empty((n, 3), np.float64)
+            face = xp.empty(n, np.uint32)
+            found = {"oriented": self.mesh.face, "t": t, "weight": uv, "normal": normal, "face_of": face}
+            self._backend.run("sdf_ray_first", n, **rays, **found)
+            face = face.view(np.int32).astype(np.int64)  # missing faces become -1
+            return t, face, uv, normal, xp.where(face < 0, face, self._part_of(face))
+
+        t, face, uv, normal, part = self._along_rays(origins, directions, answer)
+        t, uv, normal = self._as(dtype, t, uv, normal)
+        return RayHits(t, face, uv, normal, part)
+
+    def count_hits(self, origins: npt.ArrayLike, directions: npt.ArrayLike) -> Ints:
+        """The number (...) int64 of faces on each ray; see `cast`.
+
+        Exact for the float64 numbers given: a ray through an edge or a vertex counts as one beside it, so that from
+        inside a closed surface it is odd. Faces parallel to the ray do not count, faces that contain its origin do.
+        """
+
+        def answer(rays: dict[str, Any], n: int) -> tuple[Array, ...]:
+            count = self._backend.xp.empty(n, np.uint32)
+            self._backend.run("sdf_ray_count", n, **rays, count=count)
+            return (count.astype(np.int64),)
+
+        count: Ints
+        (count,) = self._along_rays(origins, directions, answer)
+        return count
+
+    def _along_rays(
+        self,
+        origins: npt.ArrayLike,
+        directions: npt.ArrayLike,
+        answer: Callable[[dict[str, Any], int], tuple[Array, ...]],
+    ) -> tuple[Any, ...]:
+        """Results (...) of rays, in batches. answer: maps a kernel's arguments of n rays to results (n, ...)."""
+        backend, xp = self._backend, self._backend.xp
+        on_device = is_cupy(origins)
+        given = []
+        for values, name in ((origins, "origins"), (directions, "directions")):
+            there = cast(Any, values)
+            array = as_points(xp if on_device else np, there.get() if on_device and xp is np else values)
+            home = xp if on_device else np
+            size = home.abs(array).max(axis=-1, initial=0)
+            if not bool((size < 1e100).all()) or (name == "directions" and not bool((size > 1e-100).all())):
+                raise InputError(f"{name} of rays must be finite and below 1e100, directions above 1e-100")
+            given.append(array.astype(np.float64, copy=False))
+        try:
+            from_, way = (xp if on_device else np).broadcast_arrays(*given)
+        except ValueError as error:
+            raise InputError(f"origins and directions of rays do not fit: {error}") from error
+        shape, bvh, mesh = from_.shape[:-1], self._scene.bvh, self.mesh
+        scene = backend.group(
+            "RayScene",
+            triangles=len(bvh.order),
+            triangle_id=bvh.order.triangle_id,
+            child=bvh.child,
+            box=bvh.box,
+            vertex=mesh.vertex,
+            face=self._face_as_given,
+            domain=mesh.domain.group(backend),
+        )
+        parts = []
+        rows = [each.reshape(-1, 3) for each in (from_, way)]
+        for first in range(0, max(1, len(rows[0])), CHUNK):
+            here, there = (backend.from_host(np.ascontiguousarray(each[first : first + CHUNK])) for each in rows)
+            results = answer({"from": here, "way": there, "scene": scene}, len(here))
+            parts.append(results if on_device else [backend.to_host(each) for each in results])
+        whole = [
+            parts[0][k] if len(parts) == 1 else np.concatenate([part[k] for part in parts])
+            for k in range(len(parts[0]))
+        ]
+        if on_device and xp is np:
+            from sdfcli.startup.cupy import import_cupy
+
+            whole = [import_cupy().asarray(each) for each in whole]
+        return tuple(each.reshape(shape + each.shape[1:]) for each in whole)
 
     def nearest_triangles(self, points: npt.ArrayLike, k: int, approximate: str | None = None) -> tuple[Floats, Ints]:
         """Finds the k nearest triangles to points (..., 3): unsigned distances, then faces; see `signed_distance`.
@@ -267,6 +442,70 @@ class MeshDistance:
             starts, faces, distances = map(import_cupy().asarray, (starts, faces, distances))
         return starts, faces, distances
 
+    def _exact(self, points: npt.ArrayLike, signed: bool) -> tuple[Floats]:
+        """Distances (...) with the bits of `_with_gradient`."""
+        distance: Floats
+        (distance,) = self._look_up(points, lambda queries: tuple(self._on_faces(queries, ("distance",), signed)))
+        return (distance,)
+
+    def _with_gradient(self, points: npt.ArrayLike, signed: bool) -> tuple[Floats, Floats, Floats, Ints, Floats]:
+        """Distances (...) with their gradients (..., 3), nearest points (..., 3), faces (...) int64 and uv (..., 2)."""
+
+        def answer(queries: _Queries) -> tuple[Array, ...]:
+            distance, gradient, nearest, face, uv = self._on_faces(
+                queries, ("distance", "gradient", "nearest", "face_of", "weight"), signed
+            )
+            return distance, gradient, nearest, face.astype(np.int64), uv
+
+        distance, gradient, nearest, face, uv = self._look_up(points, answer, 80)
+        return distance, gradient, nearest, face, uv
+
+    def _on_faces(self, queries: _Queries, wanted: tuple[str, ...], signed: bool = False) -> list[Array]:
+        """The `wanted` of ON_FACES, in the points' original order."""
+        backend, mesh, n = self._backend, self.mesh, len(queries.at)
+        order = self._index.order
+        distance, slot = self._index.nearest(queries.at)
+        inside = None
+        if signed:
+            self._scene.before_signs()
+            if self._signer.method != "none":
+                inside = self._signer.inside_along(queries.at, distance, slot).view(np.uint8)
+        found = {name: backend.xp.empty((n, *ON_FACES[name][0]), ON_FACES[name][1]) for name in wanted}
+        single = queries.given.dtype == np.float32
+        backend.run(
+            "sdf_closest_face",
+            n,
+            order=queries.order,
+            points=None if single else queries.given,
+            single=queries.given if single else None,
+            slot=slot,
+            triangle_id=order.triangle_id,
+            vertex=mesh.vertex,
+            face=self._face_as_given,
+            oriented=mesh.face,
+            inside=inside,
+            **{name: found.get(name) for name in ON_FACES},
+        )
+        return list(found.values())
+
+    @cached_property
+    def _face_as_given(self) -> Array:
+        """The faces (f, 3) uint32 before their orientation, then the faces over holes, on the query device."""
+        given = self._given.faces
+        return self._backend.from_host(np.concatenate((given, self.mesh.faces[len(given) :])))
+
+    def _part_of(self, face: Array) -> Array:
+        """The mesh numbers (n,) int64 of faces (n,), on the query device."""
+        starts, xp = self._backend.from_host(self.parts[1:-1]), self._backend.xp
+        part: Array = xp.searchsorted(starts, face, side="right") if len(starts) else xp.zeros_like(face)
+        return part
+
+    def _as(self, dtype: npt.DTypeLike, *arrays: Any) -> list[Any]:
+        """Floating-point arrays in another precision. Raises UsageError unless it is float32 or float64."""
+        if np.dtype(dtype) not in (np.float32, np.float64):
+            raise UsageError(f"dtype {dtype}: use float32 or float64")
+        return [array.astype(dtype, copy=False) for array in arrays]
+
     def _unsigned(self, queries: _Queries) -> tuple[Array]:
         return (self._in_units(queries, self._index.nearest(queries.at)[0], None),)
 
@@ -348,4 +587,4 @@ class MeshDistance:
         backend.run("sdf_look_up_sorted", n, queries=queries, keys=keys, order=order, unit=unit, scale=scale)
         if checked()[0]:
             raise InputError("the points to look up must be finite")
-        return _Queries(order, unit, scale)
+        return _Queries(points, order, unit, scale)

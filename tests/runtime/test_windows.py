@@ -110,9 +110,10 @@ os.fsync = fsync
 """
 
 MODULES = """
-import importlib, pkgutil
+import importlib, pkgutil, sys
 import sdfcli
-optional = ("sdfcli.apps.bench", "sdfcli.__main__", "sdfcli.batch.worker")
+optional = ("sdfcli.apps.bench", "sdfcli.__main__", "sdfcli.batch.worker", "sdfcli.torch", "sdfcli.jax", "sdfcli.warp")
+sys.modules.update(dict.fromkeys(("torch", "jax", "warp")))  # importing them fails
 for module in pkgutil.walk_packages(sdfcli.__path__, "sdfcli."):
     if not module.name.startswith(optional) and "libsdfcli" not in module.name:
         importlib.import_module(module.name)

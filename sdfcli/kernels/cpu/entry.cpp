@@ -62,6 +62,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "distance/closest.h"
 #include "distance/packet.h"
 #include "distance/points.h"
+#include "distance/rays.h"
 #include "distance/stack.h"
 #include "distance/traffic.h"
 #include "distance/within.h"

@@ -3,7 +3,7 @@
 // INTERFACE
 //   PreparedTriangle, facet, facet_distance_sq  a triangle prepared for many points, and a point's squared distance
 //   triangle_distance_sq                        the same for one point; both handle degenerate triangles
-//   nearest_on_triangle                         the nearest point, and its feature (vertex, edge, face)
+//   nearest_on_triangle                         the nearest point, its feature (vertex, edge, face) and weights
 //
 // PreparedTriangle's functions have no branches: T may be a vector of floats (base/simd.h).
 #ifndef SDFCLI_GEOMETRY_TRIANGLE_H
@@ -71,6 +71,7 @@ template <class T>
 struct Nearest {
     Vec<T> point;
     Feature feature;
+    T v, w;  // weights of b and c
 };
 
 template <class T>
@@ -84,13 +85,15 @@ FN void nearest_on_edge(Vec<T> p, Vec<T> a, Vec<T> b, Feature edge, Feature from
         *best = d;
         out->point = q;
         out->feature = t <= T(0) ? from : t >= T(1) ? to : edge;
+        out->v = from == VERTEX_A ? t : from == VERTEX_B ? T(1) - t : T(0);
+        out->w = from == VERTEX_A ? T(0) : from == VERTEX_B ? t : T(1) - t;
     }
 }
 
-// Nearest point to p on the triangle a b c, and its feature.
+// Nearest point to p on the triangle a b c, its feature and weights.
 template <class T>
 FN Nearest<T> nearest_on_triangle(Vec<T> p, Vec<T> a, Vec<T> b, Vec<T> c) {
-    Nearest<T> out = {a, VERTEX_A};
+    Nearest<T> out = {a, VERTEX_A, T(0), T(0)};
     Vec<T> ab = b - a, ac = c - a, ap = p - a, n = cross(ab, ac);
     T l = dot(n, n);
     if (l > T(0)) {
@@ -98,6 +101,8 @@ FN Nearest<T> nearest_on_triangle(Vec<T> p, Vec<T> a, Vec<T> b, Vec<T> c) {
         if (v > T(0) && w > T(0) && v + w < T(1)) {
             out.point = a + (v * ab + w * ac);
             out.feature = FACE;
+            out.v = v;
+            out.w = w;
             return out;
         }
     }

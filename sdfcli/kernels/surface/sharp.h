@@ -63,7 +63,6 @@ FN u32 side_facing(const SharpMesh& mesh, u32 face, D3 outward) {
 FN D3 nearest_on_face(const SharpMesh& mesh, u32 face, D3 p) {
     return nearest_on_triangle(p, corner_of(mesh, face, 0), corner_of(mesh, face, 1), corner_of(mesh, face, 2)).point;
 }
-FN void store3(double* out, D3 p) { out[0] = p.x, out[1] = p.y, out[2] = p.z; }
 FN double& along(D3& p, u32 axis) { return axis == 0 ? p.x : axis == 1 ? p.y : p.z; }
 
 // ---- Vertices ----
