@@ -34,7 +34,8 @@ def load_level_set(path: Path) -> Field:
     float level set, DeviceError without the package for its compression, OutOfMemoryError."""
     try:
         data = path.read_bytes()
-        return field_of_level_set((openvdb if data.startswith(openvdb.MAGIC) else nanovdb).read(data))
+        with np.errstate(all="ignore"):  # any bits may stand for numbers
+            return field_of_level_set((openvdb if data.startswith(openvdb.MAGIC) else nanovdb).read(data))
     except FAULTS as error:
         raise unreadable(path, "not an intact level set", error) from error
 

@@ -170,7 +170,7 @@ class Cursor:
         return found[0] if len(found) == 1 else found
 
     def string(self) -> str:
-        return str(self.take(self.unpack("I")), "utf-8", "replace")
+        return _shown(bytes(self.take(self.unpack("I"))))
 
     def array(self, kind: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
         dtype = np.dtype(kind)
@@ -186,6 +186,11 @@ class Cursor:
             name, _ = self.string(), self.string()
             found[name] = bytes(self.take(self.unpack("I")))
         return found
+
+
+def _shown(text: bytes) -> str:
+    """Text from a file, for messages, too: a line without control characters."""
+    return "".join(each if each.isprintable() else "?" for each in text[:100].decode("utf-8", "replace"))
 
 
 class Head(NamedTuple):
@@ -213,12 +218,12 @@ def read(data: bytes) -> LevelSet:
     file.metadata()
     heads = []
     for _ in range(file.unpack("i")):
-        name, kind, parent = file.string().partition("\x1e")[0], file.string(), file.string()
+        name, kind, parent = file.string(), file.string(), file.string()
         start, _, end = file.unpack("3q")
         file.at = start if seekable and 0 <= start <= len(data) else file.at
         here = file.at
         file.take(4)
-        grid_class = file.metadata().get("class", b"unknown").decode("utf-8", "replace")
+        grid_class = _shown(file.metadata().get("class", b"unknown"))
         heads.append(Head(name, kind, grid_class, here))
         if kind in (TREE, TREE + HALF) and grid_class == "level set" and not parent:
             file.at = here

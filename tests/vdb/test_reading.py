@@ -145,6 +145,7 @@ SCALE = struct.pack("<3d", 0.37, 0.37, 0.37)
             b"fog haze!",
             r"no level set of floats in it; it has surface \(Tree_float_5_4_3, fog haze!\)",
         ),
+        ("vdb", b"level set", b"\x1b[2J\nfogs", r"fogs\)$"),
         ("vdb", b"Tree_float", b"Tree_vec3s", "no level set of floats"),
         ("vdb", b"UniformScaleTranslateMap", b"NonlinearFrustumMap_____", "NonlinearFrustumMap"),
         ("vdb", SCALE, struct.pack("<3d", 0.37, 0.37, 0.38), "cubes"),
@@ -162,6 +163,7 @@ def test_refused(ending: str, old: bytes, new: bytes, says: str, tmp_path: Path)
     with pytest.raises(InputError, match=says) as raised:
         sdfcli.load(path)
     assert str(raised.value).startswith(str(path))
+    assert str(raised.value).isprintable()
 
 
 @pytest.mark.parametrize("ending", ["vdb", "nvdb"])
