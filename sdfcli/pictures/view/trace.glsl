@@ -210,7 +210,7 @@ vec4 paint(vec3 p, float footprint) {
 }
 
 #ifdef PROBE
-layout(location = 0) out uvec4 found;  // bits of the ray parameter and of the distance; leaf size; 0 none, 1 level, 2 plane
+layout(location = 0) out uvec4 found;  // bits of the ray parameter and of the value; leaf size; 0 none, 1 level, 2 plane
 #else
 layout(location = 0) out vec4 light;   // linear, times the opacity
 #endif

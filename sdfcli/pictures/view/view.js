@@ -320,7 +320,7 @@ class Viewer {
     let way = add(add(values.forward, values.right, q[0]), values.up, q[1]);
     way = way.map(s => s / Math.hypot(...way));
     const p = add(values.eye, way, found.t), edge = facts.length * found.size / 2 ** this.depth;
-    return {unit: p, position: toMesh(p), distance: found.value * facts.length, edge, plane: found.kind === 2};
+    return {unit: p, position: toMesh(p), distance: found.value * facts.length + this.state.iso, edge, plane: found.kind === 2};
   }
 }
 
@@ -365,7 +365,7 @@ function controls(viewer) {
     try { history.replaceState(null, "", `#${words.join("&")}`); } catch { /* a frame without an address */ }
   }
   function recall() {
-    const given = new URLSearchParams(location.hash.slice(1)), now = viewer.state;
+    const given = new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B")), now = viewer.state;
     const numbers = (name, count) => {
       const found = (given.get(name) || "").split(",").map(word => word.trim() === "" ? NaN : +word);
       return found.length === count && found.every(Number.isFinite) ? found : null;
