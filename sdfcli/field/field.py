@@ -334,7 +334,12 @@ class Field:
         return export(self, Path(path), resolution, window, dtype, force)
 
     def view(
-        self, *, name: str = "field", view: str | tuple[float, float] = "-30,20", up: str = "y", leaves: int = PAGE_LEAVES
+        self,
+        *,
+        name: str = "field",
+        view: str | tuple[float, float] = "-30,20",
+        up: str = "y",
+        leaves: int = PAGE_LEAVES,
     ) -> View:
         """The field as one HTML page, drawn by the browser, which loads nothing; a notebook shows it. See `sdfcli view`.
 

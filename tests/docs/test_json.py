@@ -46,6 +46,7 @@ EXAMPLES = {
     "slice --sheet": "slice field.h5 --size 128 --sheet 3 -o new.png",
     "slice --frames": "slice anim.h5 --size 64 --frames 1: -o new_%d.png",
     "slice --frames, moving": "slice anim.h5 --size 64 --frames : -o new.gif",
+    "view": "view field.h5 -o new.html",
     "export": "export field.h5 new.npz --resolution 4",
     "export to .vtkhdf": "export field.h5 new.vtkhdf",
     "export to .vtkhdf, sequence": "export anim.h5 new.vtkhdf",

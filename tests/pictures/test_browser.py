@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -216,7 +214,9 @@ def test_nothing_is_in_front_of_the_plane(
     assert mask[rows][hit[rows]].mean() > 0.97
 
 
-def test_decoded_in_the_browser_to_the_bit(window: Browser, fields: dict[str, sdfcli.Field], pages: dict[str, Path]) -> None:
+def test_decoded_in_the_browser_to_the_bit(
+    window: Browser, fields: dict[str, sdfcli.Field], pages: dict[str, Path]
+) -> None:
     """The corners that the shader reads."""
     folder = Path(page_module.__file__).parent
     view = (folder / "view.js").read_text()

@@ -89,9 +89,7 @@ def _finest_level(key: npt.NDArray[np.uint64], level: npt.NDArray[np.uint8], mos
     return finest
 
 
-def _first_of_cells(
-    key: npt.NDArray[np.uint64], level: npt.NDArray[np.uint8], finest: int
-) -> npt.NDArray[np.bool_]:
+def _first_of_cells(key: npt.NDArray[np.uint64], level: npt.NDArray[np.uint8], finest: int) -> npt.NDArray[np.bool_]:
     """Which leaves (n,) are the first ones of leaves in the octree cut at a level."""
     return np.asarray((level <= finest) | (key & np.uint64((1 << 3 * (LATTICE_BITS - finest)) - 1) == 0))
 
