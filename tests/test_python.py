@@ -42,7 +42,18 @@ SMALL: dict[str, Any] = {"device": "cpu", "tolerance": 1e-2}
 PAGE = (ROOT / "docs" / "reference" / "python.md").read_text()
 
 FILES = {"output", "force", "json", "quiet", "verbose"}
-MANY = {"meshes", "recursive", "jobs", "fail_fast", "skip_existing", "timeout", "report", "require", "scheduler"}
+MANY = {
+    "meshes",
+    "recursive",
+    "jobs",
+    "fail_fast",
+    "skip_existing",
+    "timeout",
+    "report",
+    "require",
+    "scheduler",
+    "pages",
+}
 COMMANDS: list[tuple[Callable[..., Any], Callable[..., Any], set[str], set[str]]] = [
     (build_command.build, sdfcli.build, FILES | MANY | {"dry_run"}, {"source", "progress"}),
     (

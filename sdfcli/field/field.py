@@ -341,7 +341,8 @@ class Field:
         up: str = "y",
         leaves: int = PAGE_LEAVES,
     ) -> View:
-        """The field as one HTML page, drawn by the browser, which loads nothing; a notebook shows it. See `sdfcli view`.
+        """The field as one HTML page, drawn by the browser, which loads nothing; a notebook shows it; see `sdfcli
+        view`.
 
         Args:
             name: the page's heading.

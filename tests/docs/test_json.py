@@ -84,7 +84,7 @@ EXAMPLES = {
     "doctor": "doctor",
 }
 MORE = {
-    "build": {"error", "proven_error", "certificate", "solid", "holes", "advice"},
+    "build": {"error", "proven_error", "certificate", "solid", "holes", "advice", "page"},
     "info": {"solid", "holes", "advice"},
     "check": {"error", "advice"},
     "samples": {"error"},

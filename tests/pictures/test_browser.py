@@ -1,4 +1,4 @@
-"""A field's page in a browser, beside `sdfcli render`, `sdfcli slice` and the field itself. Skipped without Chromium."""
+"""A page in a browser, compared with `sdfcli render`, `sdfcli slice` and the field. Skipped without Chromium."""
 
 from __future__ import annotations
 
