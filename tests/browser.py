@@ -36,7 +36,7 @@ def program() -> str | None:
 
 
 class Browser:
-    """A window. `size` in CSS pixels; a phone has a touch screen and two pixels per CSS pixel."""
+    """A window. `size` in CSS pixels; a phone has a touch screen."""
 
     def __init__(self, port: int, folder: str, size: tuple[int, int], phone: bool) -> None:
         self._root = f"http://127.0.0.1:{port}"
@@ -44,7 +44,7 @@ class Browser:
             "binary": program(),
             "args": [*FLAGS.split(), f"--user-data-dir={folder}", f"--window-size={size[0]},{size[1]}"],
         }
-        metrics = {"width": size[0], "height": size[1], "pixelRatio": 2.0 if phone else 1.0, "touch": phone}
+        metrics = {"width": size[0], "height": size[1], "pixelRatio": 1.0, "touch": phone}
         options["mobileEmulation"] = {"deviceMetrics": metrics}
         wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
         self._session = self._call("POST", "/session", capabilities={"alwaysMatch": wanted})["sessionId"]

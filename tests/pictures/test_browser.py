@@ -238,3 +238,139 @@ return unpacked().then(([level, steps]) => {{
         corner = np.frombuffer(base64.b64decode(window.run(script)), np.float32).reshape(-1, 8)
         which, value = field._leaf_values(any_backend())
         assert np.array_equal(corner, value if which is None else value[which])
+
+
+def settled(window: Browser) -> dict[str, str]:
+    """The address's words, once the picture is finished and the address has them."""
+    window.run("return new Promise(done => setTimeout(done, 400))")
+    window.wait()
+    address = str(window.run("return location.hash.slice(1)"))
+    return {name: value for name, _, value in (each.partition("=") for each in address.split("&"))}
+
+
+def press(window: Browser, key: str) -> None:
+    window.run("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0], bubbles: true}))", key)
+
+
+def test_keys_and_the_address(window: Browser, pages: dict[str, Path]) -> None:
+    """What keys do is in the address, from which the page has it again."""
+    window.open(pages["bunny"], "view=10,20")
+    for key in ("ArrowRight", "ArrowUp", "s", "c", "h"):
+        press(window, key)
+    found = settled(window)
+    assert [float(x) for x in found["view"].split(",")] == [18, 28]
+    assert found["slice"].startswith("x,")
+    assert {"cells", "bare", "target", "distance"} <= set(found)
+    first = window.picture()
+    window.open(pages["bunny"], window.run("return location.hash.slice(1)"))
+    assert np.abs(first.astype(int) - window.picture()).mean() < 0.5
+    for _ in range(3):
+        press(window, "s")
+    distance = float(found["distance"])
+    press(window, "+")
+    found = settled(window)
+    assert "slice" not in found
+    assert float(found["distance"]) == pytest.approx(distance / 1.15)
+    press(window, "0")
+    found = settled(window)
+    assert (found["view"], "distance" in found) == ("-30,20", False)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "view=a,b",
+        "view=",
+        "iso=NaN",
+        "slice=q,1&cells=0",
+        "target=1,2&distance=3",
+        "distance=-1&target=0,0,0",
+        "%",
+        "&&==",
+    ],
+)
+def test_an_impossible_address_is_ignored(address: str, window: Browser, pages: dict[str, Path]) -> None:
+    window.open(pages["tiny"], address)
+    assert settled(window)["view"] == "-30,20"
+    assert window.faults() == []
+
+
+def test_the_controls(window: Browser, fields: dict[str, sdfcli.Field], pages: dict[str, Path]) -> None:
+    window.open(pages["bracket"])
+    field = fields["bracket"]
+    window.run("document.querySelector('input[name=axis][value=\"1\"]').click()")
+    change = (
+        "const e = document.getElementById(arguments[0]); e.value = arguments[1]; e.dispatchEvent(new Event('input'))"
+    )
+    window.run(change, "at", 0.25)
+    window.run(change, "iso", 0.5)
+    found = settled(window)
+    axis, at = found["slice"].split(",")
+    assert (axis, float(at)) == ("y", pytest.approx(float(field.domain.origin[1]) + 0.25 * field.domain.length))
+    assert float(found["iso"]) == pytest.approx(0.25 * float(field.distance.max()), rel=1e-5)
+    assert "Position" in window.text("plane")
+    assert window.text("most") == f"{float(field.distance.max()):.2g}"
+    window.run(change, "iso", 0.01)  # near the middle: the surface
+    assert "iso" not in settled(window)
+    window.run("document.getElementById('cells').click()")
+    assert "cells" in settled(window)
+
+
+@pytest.mark.parametrize(
+    "name", ["</script><script>document.title = 'taken'</script>", '"><img src=x onerror=alert(1)>']
+)
+def test_a_hostile_name(name: str, window: Browser, tmp_path: Path) -> None:
+    field = sdfcli.build(shapes.icosphere(1), depth=3, device="cpu")
+    window.open(field.view(name=name).save(tmp_path / "a.html"))
+    assert window.run("return [document.title, document.querySelector('h1').textContent]") == [name, name]
+    # Nor does the page run what others add.
+    window.run(
+        "const s = document.createElement('script'); s.textContent = 'window.taken = 1'; document.body.append(s)"
+    )
+    assert window.run("return window.taken") is None
+    assert window.run("return [typeof decode, typeof Viewer, typeof facts]") == ["undefined", "undefined", "object"]
+
+
+def test_without_webgl(window: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
+    """One line says what is missing."""
+    text = pages["tiny"].read_text().replace('getContext("webgl2"', 'getContext("webgl9"')
+    script = re.findall(r'<script type="module">(.*?)</script>', text, flags=re.DOTALL)[0]
+    digest = page_module._digest(script)
+    text = re.sub(r"script-src '[^']*'", f"script-src '{digest}'", text)
+    (tmp_path / "a.html").write_text(text)
+    with pytest.raises(AssertionError, match="This page needs WebGL 2"):
+        window.open(tmp_path / "a.html")
+
+
+def test_a_phone(pages: dict[str, Path]) -> None:
+    """A picture above a folded panel; what is touched is at least 44 pixels high; two schemes of colours."""
+    with opened((390, 844), phone=True) as phone:
+        phone.open(pages["bunny"], "slice=z,0")
+        assert phone.run("return [document.documentElement.scrollWidth, innerWidth]") == [390, 390]
+        box = "const b = document.querySelector(arguments[0]).getBoundingClientRect(); return [b.top, b.height]"
+        top, height = phone.run(box, "#panel")
+        assert top + height == 844
+        assert height < 844 / 3
+        light = phone.picture()
+        assert light.shape == (844, 390, 3)
+        phone.act(
+            {"type": "pointerMove", "x": 195, "y": int(top + 20)},
+            {"type": "pointerDown"},
+            {"type": "pointerUp"},
+            kind="touch",
+        )
+        assert phone.run("return document.getElementById('fold').getAttribute('aria-expanded')") == "true"
+        assert phone.run(box, "#panel")[1] > height
+        for target in ("#fold", ".choice label", "#at", "#iso", "#zero", "#reset", "label.row", "summary"):
+            assert phone.run(box, target)[1] >= 44, target
+        before = settled(phone)["view"]
+        finger = [{"type": "pointerMove", "x": 195, "y": 200}, {"type": "pointerDown"}]
+        finger += [{"type": "pointerMove", "duration": 50, "x": 255, "y": 200}, {"type": "pointerUp"}]
+        phone.act(*finger, kind="touch")
+        after = settled(phone)["view"]
+        assert float(after.split(",")[0]) == pytest.approx(float(before.split(",")[0]) - 24)
+        phone.scheme(dark=True)
+        phone.open(pages["bunny"], "slice=z,0")
+        dark = phone.picture()
+        assert light[100, 5].min() > 200 > 60 > dark[100, 5].max()
+        assert phone.faults() == []
