@@ -62,16 +62,16 @@ class Browser:
         """The value that a script returns."""
         return self._ask("POST", "/execute/sync", script=script, args=list(arguments))
 
-    def open(self, page: Path, view: str = "") -> None:
-        """Opens a page and waits for its finished picture. Fails if the page says why there is none."""
+    def open(self, page: Path, view: str = "", wanted: tuple[str, ...] = ("still",)) -> None:
+        """Opens a page and waits for its picture. Fails if the page says why there is none."""
         self._ask("POST", "/url", url="about:blank")
         self._ask("POST", "/url", url=f"{page.as_uri()}#{view}")
-        self.wait()
+        self.wait(*wanted)
 
-    def wait(self) -> None:
-        """Waits for a page's finished picture."""
+    def wait(self, *wanted: str) -> None:
+        """Waits for a page's picture: `drawn` with a ray per pixel, `still` when it is finished."""
         end = time.monotonic() + LIMIT
-        while (state := self.run("return document.documentElement.dataset.state")) != "still":
+        while (state := self.run("return document.documentElement.dataset.state")) not in wanted:
             assert state != "failed", self.text("message")
             assert time.monotonic() < end, "no picture"
             time.sleep(0.05)

@@ -23,6 +23,7 @@ from sdfcli.pictures.view import page as page_module
 
 Floats = npt.NDArray[np.float64]
 WIDTH, HEIGHT = 320, 240
+DRAWN = ("drawn", "still")
 
 
 @pytest.fixture(scope="module")
@@ -241,9 +242,9 @@ return unpacked().then(([level, steps]) => {{
 
 
 def settled(window: Browser) -> dict[str, str]:
-    """The address's words, once the picture is finished and the address has them."""
+    """The address's words, once a picture is there and the address has them."""
     window.run("return new Promise(done => setTimeout(done, 400))")
-    window.wait()
+    window.wait(*DRAWN)
     address = str(window.run("return location.hash.slice(1)"))
     return {name: value for name, _, value in (each.partition("=") for each in address.split("&"))}
 
@@ -254,13 +255,14 @@ def press(window: Browser, key: str) -> None:
 
 def test_keys_and_the_address(window: Browser, pages: dict[str, Path]) -> None:
     """What keys do is in the address, from which the page has it again."""
-    window.open(pages["bunny"], "view=10,20")
+    window.open(pages["bunny"], "view=10,20", DRAWN)
     for key in ("ArrowRight", "ArrowUp", "s", "c", "h"):
         press(window, key)
     found = settled(window)
     assert [float(x) for x in found["view"].split(",")] == [18, 28]
     assert found["slice"].startswith("x,")
     assert {"cells", "bare", "target", "distance"} <= set(found)
+    window.wait("still")
     first = window.picture()
     window.open(pages["bunny"], window.run("return location.hash.slice(1)"))
     assert np.abs(first.astype(int) - window.picture()).mean() < 0.5
@@ -290,13 +292,13 @@ def test_keys_and_the_address(window: Browser, pages: dict[str, Path]) -> None:
     ],
 )
 def test_an_impossible_address_is_ignored(address: str, window: Browser, pages: dict[str, Path]) -> None:
-    window.open(pages["tiny"], address)
+    window.open(pages["tiny"], address, DRAWN)
     assert settled(window)["view"] == "-30,20"
     assert window.faults() == []
 
 
 def test_the_controls(window: Browser, fields: dict[str, sdfcli.Field], pages: dict[str, Path]) -> None:
-    window.open(pages["bracket"])
+    window.open(pages["bracket"], wanted=DRAWN)
     field = fields["bracket"]
     window.run("document.querySelector('input[name=axis][value=\"1\"]').click()")
     change = (
@@ -345,7 +347,7 @@ def test_without_webgl(window: Browser, pages: dict[str, Path], tmp_path: Path) 
 def test_a_phone(pages: dict[str, Path]) -> None:
     """A picture above a folded panel; what is touched is at least 44 pixels high; two schemes of colours."""
     with opened((390, 844), phone=True) as phone:
-        phone.open(pages["bunny"], "slice=z,0")
+        phone.open(pages["bunny"], "slice=z,0", DRAWN)
         assert phone.run("return [document.documentElement.scrollWidth, innerWidth]") == [390, 390]
         box = "const b = document.querySelector(arguments[0]).getBoundingClientRect(); return [b.top, b.height]"
         top, height = phone.run(box, "#panel")
@@ -370,7 +372,7 @@ def test_a_phone(pages: dict[str, Path]) -> None:
         after = settled(phone)["view"]
         assert float(after.split(",")[0]) == pytest.approx(float(before.split(",")[0]) - 24)
         phone.scheme(dark=True)
-        phone.open(pages["bunny"], "slice=z,0")
+        phone.open(pages["bunny"], "slice=z,0", DRAWN)
         dark = phone.picture()
         assert light[100, 5].min() > 200 > 60 > dark[100, 5].max()
         assert phone.faults() == []

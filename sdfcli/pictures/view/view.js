@@ -295,6 +295,7 @@ class Viewer {
       this.row = 0;
       this.rays++;
       this.present(gpu.sums[1], this.rays);
+      root.dataset.state = "drawn";
     }
     if (this.rays < (gpu.half ? RAYS : 1)) return this.wait();
     this.before = null;
@@ -491,6 +492,7 @@ function controls(viewer) {
   $("fold").addEventListener("click", () => {
     const open = $("panel").classList.toggle("open");
     $("fold").setAttribute("aria-expanded", open);
+    viewer.change();
   });
   addEventListener("resize", () => viewer.change());
   addEventListener("hashchange", () => { viewer.begin(); recall(); changed(); });
