@@ -42,24 +42,15 @@ SMALL: dict[str, Any] = {"device": "cpu", "tolerance": 1e-2}
 PAGE = (ROOT / "docs" / "reference" / "python.md").read_text()
 
 FILES = {"output", "force", "json", "quiet", "verbose"}
-MANY = {
-    "meshes",
-    "recursive",
-    "jobs",
-    "fail_fast",
-    "skip_existing",
-    "timeout",
-    "report",
-    "require",
-    "scheduler",
-    "pages",
-}
+MANY = {"meshes", "recursive", "jobs", "fail_fast", "skip_existing", "timeout", "report", "require", "scheduler"}
 COMMANDS: list[tuple[Callable[..., Any], Callable[..., Any], set[str], set[str]]] = [
-    (build_command.build, sdfcli.build, FILES | MANY | {"dry_run"}, {"source", "progress"}),
+    (build_command.build, sdfcli.build, FILES | MANY | {"dry_run", "pages"}, {"source", "progress"}),
     (
         build_command.build,
         sdfcli.estimate,
-        FILES | MANY | {"dry_run", "nearest", "previous", "prove", "prove_leaves", "why"},  # no estimate changes
+        FILES
+        | MANY
+        | {"dry_run", "pages", "nearest", "previous", "prove", "prove_leaves", "why"},  # no estimate changes
         {"source"},
     ),
     (
