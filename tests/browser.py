@@ -64,9 +64,13 @@ class Browser:
 
     def open(self, page: Path, view: str = "", wanted: tuple[str, ...] = ("still",)) -> None:
         """Opens a page and waits for its picture. Fails if the page says why there is none."""
+        self.visit(page, view)
+        self.wait(*wanted)
+
+    def visit(self, page: Path, view: str = "") -> None:
+        """Opens a page."""
         self._ask("POST", "/url", url="about:blank")
         self._ask("POST", "/url", url=f"{page.as_uri()}#{view}")
-        self.wait(*wanted)
 
     def wait(self, *wanted: str) -> None:
         """Waits for a page's picture: `drawn` with a ray per pixel, `still` when it is finished."""

@@ -333,6 +333,22 @@ def test_a_hostile_name(name: str, window: Browser, tmp_path: Path) -> None:
     assert window.run("return [typeof decode, typeof Viewer, typeof facts]") == ["undefined", "undefined", "object"]
 
 
+def test_a_notebook(window: Browser, fields: dict[str, sdfcli.Field], tmp_path: Path) -> None:
+    """The page in a notebook's frame, which has no address of its own."""
+    shell = tmp_path / "notebook.html"
+    shell.write_text(f"<!doctype html><body>{fields['tiny'].view()._repr_html_()}</body>")
+    window.visit(shell)
+    frame = "document.querySelector('iframe').contentDocument"
+    for _ in range(600):
+        if window.run(f"return {frame}?.documentElement?.dataset?.state") in DRAWN:
+            break
+        window.run("return new Promise(done => setTimeout(done, 50))")
+    window.run(f"{frame}.getElementById('cells').click()")
+    window.run("return new Promise(done => setTimeout(done, 400))")
+    assert window.run(f"return {frame}.getElementById('message').hidden") is True
+    assert window.faults() == []
+
+
 def test_without_webgl(window: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
     """One line says what is missing."""
     text = pages["tiny"].read_text().replace('getContext("webgl2"', 'getContext("webgl9"')

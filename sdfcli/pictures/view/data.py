@@ -14,14 +14,12 @@ from sdfcli.errors import UsageError
 from sdfcli.field.blocks import MOST_LEAVES
 from sdfcli.field.encoding import encode_leaves
 from sdfcli.field.field import Field, lattice_position
-from sdfcli.mesh.arrays import pieces
+from sdfcli.mesh.arrays import by_threads
 from sdfcli.params import PAGE_LEAVES, whole
 from sdfcli.spatial.morton import LATTICE_BITS
 
 LEAST_LEAVES = 4096
 """Minimum of the maximum leaf count."""
-
-CORNER = np.array([[c & 1, c >> 1 & 1, c >> 2 & 1] for c in range(8)])
 
 
 @dataclass(frozen=True)
@@ -117,13 +115,17 @@ def _difference(
     cut_value: npt.NDArray[np.float32],
 ) -> float:
     """Maximum difference between the field and its cut octree's: both are trilinear in a leaf, so it is at a corner."""
-    most = 0.0
-    for part in pieces(len(key)):
-        cell = np.searchsorted(cut_key, key[part], side="right") - 1
-        scale = np.ldexp(1.0, cut_level[cell].astype(np.int64))[:, None, None]
-        low = (lattice_position(key[part]) - lattice_position(cut_key[cell]))[:, None]
-        t = scale * (low + CORNER * np.ldexp(1.0, -level[part].astype(np.int64))[:, None, None])
-        weight: Any = np.where(CORNER[:, None, :].astype(bool), t[:, None], 1 - t[:, None]).prod(axis=3)  # (n, 8, 8)
-        cut = np.einsum("nc,ncp->np", cut_value[cell].astype(np.float64), weight)
-        most = max(most, float(np.abs(cut - value[part]).max()))
-    return most
+    finest = cut_level.max()
+
+    def within(part: slice) -> float:
+        fine = np.flatnonzero(level[part] > finest) + part.start  # the other leaves are not cut
+        cell = np.searchsorted(cut_key, key[fine], side="right") - 1
+        low = lattice_position(key[fine] - cut_key[cell]) * np.ldexp(1.0, int(finest))  # in cells
+        ends = low, low + np.ldexp(1.0, int(finest) - level[fine].astype(np.int64))[:, None]
+        cut: Any = cut_value[cell].reshape(-1, 2, 2, 2).astype(np.float64)
+        for axis, k in ((3, 0), (2, 1), (1, 2)):
+            one, other = np.split(cut, 2, axis)
+            cut = np.concatenate([one + (other - one) * end[:, k, None, None, None] for end in ends], axis)
+        return float(np.abs(cut.reshape(-1, 8) - value[fine]).max(initial=0.0))
+
+    return max(by_threads(within, len(key)))

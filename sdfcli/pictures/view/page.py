@@ -20,6 +20,7 @@ from sdfcli.errors import InputError
 from sdfcli.field.field import Field
 from sdfcli.field.stated_error import StatedError, is_unsigned
 from sdfcli.field.store import as_field
+from sdfcli.mesh.arrays import Floats
 from sdfcli.params import PAGE_LEAVES
 from sdfcli.pictures.colour import diverging_table
 from sdfcli.pictures.level import box_of, shown_level
@@ -76,7 +77,7 @@ def view_page(
     """The page of a field. name: its heading; the others are as in `Field.view`, as are the errors raised."""
     view_axes(view, up)
     field = as_field(source)
-    data = page_data(field, leaves)
+    data, box = page_data(field, leaves), box_of(any_backend(), field)
     name = name.encode("utf-8", "backslashreplace").decode()  # a file's name need not be text
     style, script = _read("page.css"), _read("octree.js") + _read("view.js")
     units = f" {field.units}" if field.units else ""
@@ -85,8 +86,8 @@ def view_page(
         "form-action 'none'",
         name=html.escape(name),
         line=html.escape(", ".join(_summary(field, data, units))),
-        rows="".join(f"<dt>{key}</dt><dd>{html.escape(value)}</dd>" for key, value in _rows(field, data, units)),
-        facts=json.dumps(_facts(field, data, view, up)).replace("<", "\\u003c"),
+        rows="".join(f"<dt>{key}</dt><dd>{html.escape(value)}</dd>" for key, value in _rows(field, data, box, units)),
+        facts=json.dumps(_facts(field, data, box, view, up)).replace("<", "\\u003c"),
         field=base64.b64encode(data.content).decode(),
         trace=_read("trace.glsl"),
         show=_read("show.glsl"),
@@ -105,7 +106,7 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _facts(field: Field, data: PageData, view: str | tuple[float, float], up: str) -> dict[str, Any]:
+def _facts(field: Field, data: PageData, box: Floats, view: str | tuple[float, float], up: str) -> dict[str, Any]:
     """The program's parameters, in mesh units; see docs/reference/commands/view.md."""
     error, slack = safety(field, data.difference)
     return {
@@ -114,7 +115,7 @@ def _facts(field: Field, data: PageData, view: str | tuple[float, float], up: st
         "parts": data.parts,
         "origin": [float(x) for x in field.domain.origin],
         "length": field.domain.length,
-        "box": box_of(any_backend(), field).tolist(),
+        "box": box.tolist(),
         "near": error * field.domain.length if np.isfinite(error) else None,
         "slack": slack,
         "sign": "none" if is_unsigned(field) else "signed",
@@ -136,13 +137,12 @@ def _summary(field: Field, data: PageData, units: str) -> list[str]:
     return words
 
 
-def _rows(field: Field, data: PageData, units: str) -> list[tuple[str, str]]:
+def _rows(field: Field, data: PageData, box: Floats, units: str) -> list[tuple[str, str]]:
     """Names and values of the page's table."""
-    low, high = box_of(any_backend(), field)
     rows = [
         ("leaves", f"{field.leaves:,}"),
         ("depth", f"{int(field.leaf_level.max())}"),
-        ("size", " x ".join(f"{x:.4g}" for x in high - low) + units),
+        ("size", " x ".join(f"{x:.4g}" for x in box[1] - box[0]) + units),
         ("domain edge", f"{field.domain.length:.6g}{units}"),
     ]
     if data.difference:
