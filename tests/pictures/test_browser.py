@@ -22,7 +22,7 @@ from sdfcli.pictures.slice import LINES, nice_step, paint
 from sdfcli.pictures.view import page as page_module
 
 Floats = npt.NDArray[np.float64]
-WIDTH, HEIGHT = 320, 240
+WIDTH, HEIGHT = 240, 180
 DRAWN = ("drawn", "still")
 
 
@@ -98,7 +98,7 @@ def test_the_picture_is_that_of_render(
     seen = f"{camera(shot, field, azimuth, elevation)}&bare"
     window.open(pages[name], seen + level)
     picture = window.picture()
-    window.open(pages[name], f"{seen}&iso={-2 * field.domain.length:.9g}")
+    window.open(pages[name], f"{seen}&iso={-2 * field.domain.length:.9g}", DRAWN)
     mask = covered(picture, window.picture())
     drawn = sdfcli.render(
         field, width=WIDTH, height=HEIGHT, view=(azimuth, elevation), iso=iso, shot=shot, device="cpu", transparent=True
@@ -121,10 +121,10 @@ def test_what_is_under_the_pointer(
         edge = field.domain.length
         iso = float(rng.uniform(0, 0.02) * edge)
         shot = shot_from(field, azimuth, elevation, iso)
-        window.open(pages[name], f"{camera(shot, field, azimuth, elevation)}&iso={iso:.9g}&bare")
+        window.open(pages[name], f"{camera(shot, field, azimuth, elevation)}&iso={iso:.9g}&bare", DRAWN)
         hits = 0
         for _ in range(12):
-            column, row = int(rng.integers(40, WIDTH - 40)), int(rng.integers(30, HEIGHT - 30))
+            column, row = int(rng.integers(30, WIDTH - 30)), int(rng.integers(30, HEIGHT - 30))
             found = pointed(window, column, row)
             eye, way = rays(shot, np.array(float(column)), np.array(float(row)))
             t = np.linspace(0, 3, 3001)
@@ -161,11 +161,11 @@ def pointed(window: Browser, column: int, row: int) -> tuple[Floats, float] | No
 def test_the_plane_has_the_colours_of_slice(
     axis: str, window: Browser, fields: dict[str, sdfcli.Field], pages: dict[str, Path], rng: np.random.Generator
 ) -> None:
-    field, k = fields["bracket"], "xyz".index(axis)
+    field, k = fields["bunny"], "xyz".index(axis)
     azimuth, elevation = {"x": (70.0, 15.0), "y": (20.0, 60.0), "z": (-20.0, 25.0)}[axis]
     shot, edge = shot_from(field, azimuth, elevation), field.domain.length
     at = float(field.domain.origin[k] + rng.uniform(0.3, 0.6) * edge)
-    window.open(pages["bracket"], f"{camera(shot, field, azimuth, elevation)}&slice={axis},{at:.9g}&veil=1&bare")
+    window.open(pages["bunny"], f"{camera(shot, field, azimuth, elevation)}&slice={axis},{at:.9g}&veil=1&bare")
     picture = window.picture().astype(int)
     row, column = np.indices((HEIGHT, WIDTH)) + 0.5
     eye, way = rays(shot, column, row)
@@ -174,12 +174,11 @@ def test_the_plane_has_the_colours_of_slice(
     value = field.sample((field.domain.origin + edge * np.clip(unit, 0, 1)).reshape(-1, 3)).reshape(HEIGHT, WIDTH)
     largest = float(np.abs(field.distance).max())
     away = np.abs(picture - paint(value, largest)).max(axis=2)
-    assert there.sum() > 5000
     pixel = edge * shot.camera.pixel_size * np.linalg.norm(unit - eye, axis=2)
     step = nice_step(largest / LINES)
     to_line = np.abs(value - step * np.rint(value / step))
-    plain, outline = there & (to_line > 2.5 * pixel), there & (np.abs(value) < 0.4 * pixel)
-    assert plain.mean() > 0.05
+    plain, outline = there & (to_line > 2 * pixel), there & (np.abs(value) < 0.4 * pixel)
+    assert plain.mean() > 0.1
     assert np.quantile(away[plain], 0.995) <= 3
     assert outline.sum() > 50
     assert np.median(picture[outline].max(axis=1)) < 60
@@ -208,7 +207,7 @@ def test_nothing_is_in_front_of_the_plane(
         inside = ((points > 0) & (points < 1)).all(axis=2)
         value = field.sample((field.domain.origin + edge * points).reshape(-1, 3)).reshape(WIDTH, -1)
         hit[i] = (inside & (value < 0)).any(axis=1)
-    window.open(pages["bunny"], f"{camera(shot, field, 60, 10)}&iso={-2 * edge:.9g}&bare")
+    window.open(pages["bunny"], f"{camera(shot, field, 60, 10)}&iso={-2 * edge:.9g}&bare", DRAWN)
     mask = covered(cut, window.picture())
     rows = slice(0, HEIGHT, 8)
     assert 0.02 < hit[rows].mean() < behind[rows].mean()
@@ -235,7 +234,7 @@ return unpacked().then(([level, steps]) => {{
     assert thin.parts > 1
     page = thin.view().save(pages["bunny"].parent / "thin.html", force=True)
     for field, path in ((fields["bracket"], pages["bracket"]), (fields["bvh"], pages["bvh"]), (thin, page)):
-        window.open(path, "bare")
+        window.open(path, "bare", DRAWN)
         corner = np.frombuffer(base64.b64decode(window.run(script)), np.float32).reshape(-1, 8)
         which, value = field._leaf_values(any_backend())
         assert np.array_equal(corner, value if which is None else value[which])
@@ -323,13 +322,14 @@ def test_the_controls(window: Browser, fields: dict[str, sdfcli.Field], pages: d
 )
 def test_a_hostile_name(name: str, window: Browser, tmp_path: Path) -> None:
     field = sdfcli.build(shapes.icosphere(1), depth=3, device="cpu")
-    window.open(field.view(name=name).save(tmp_path / "a.html"))
+    window.open(field.view(name=name).save(tmp_path / "a.html"), wanted=DRAWN)
     assert window.run("return [document.title, document.querySelector('h1').textContent]") == [name, name]
     # Nor does the page run what others add.
     window.run(
         "const s = document.createElement('script'); s.textContent = 'window.taken = 1'; document.body.append(s)"
     )
     assert window.run("return window.taken") is None
+    assert "Content Security Policy" in " ".join(window.faults())
     assert window.run("return [typeof decode, typeof Viewer, typeof facts]") == ["undefined", "undefined", "object"]
 
 
