@@ -107,8 +107,8 @@ def test_the_picture_is_that_of_render(
     assert expected.mean() > 0.05
     assert (mask & expected).sum() / (mask | expected).sum() > 0.99
     away = np.abs(picture.astype(int) - drawn[..., :3])[drawn[..., 3] == 255]
-    assert away.mean() < 3
-    assert np.quantile(away, 0.95) < 10
+    assert away.mean() < 2
+    assert np.quantile(away, 0.95) <= 5
     assert window.faults() == []
 
 
@@ -177,9 +177,10 @@ def test_the_plane_has_the_colours_of_slice(
     pixel = edge * shot.camera.pixel_size * np.linalg.norm(unit - eye, axis=2)
     step = nice_step(largest / LINES)
     to_line = np.abs(value - step * np.rint(value / step))
-    plain, outline = there & (to_line > 2 * pixel), there & (np.abs(value) < 0.4 * pixel)
+    plain = there & (to_line > 2 * pixel) & (np.abs(value) > 5 * pixel)  # colours change slowly
+    outline = there & (np.abs(value) < 0.4 * pixel)
     assert plain.mean() > 0.1
-    assert np.quantile(away[plain], 0.995) <= 3
+    assert np.quantile(away[plain], 0.98) <= 2
     assert outline.sum() > 50
     assert np.median(picture[outline].max(axis=1)) < 60
     lines = there & (np.abs(value) > 6 * pixel) & (to_line < 0.2 * pixel)
