@@ -375,7 +375,7 @@ MUTANTS = [
     Mutant(
         "pages: metadata that ends its element",
         "sdfcli/pictures/view/page.py",
-        '.replace("<", "\\u003c")',
+        r'.replace("<", "\\u003c")',
         "",
         ("tests/pictures/test_view.py::test_metadata_is_text",),
     ),
