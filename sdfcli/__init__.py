@@ -46,6 +46,7 @@ __all__ = [
     "Surface",
     "Thickness",
     "Verification",
+    "View",
     "__version__",
     "build",
     "build_sequence",
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     from sdfcli.pictures.posed import PosedMesh
     from sdfcli.pictures.render import render
     from sdfcli.pictures.slice import slice_image
+    from sdfcli.pictures.view.page import View
     from sdfcli.pipeline import build
     from sdfcli.quality.check import MeshCheck
     from sdfcli.quality.comparison import Comparison, Deviation, compare
@@ -126,6 +128,7 @@ _HOME = {
     "Surface": "extract.marching_cubes",
     "Thickness": "quality.walls",
     "Verification": "quality.verification",
+    "View": "pictures.view.page",
     "build": "pipeline",
     "build_sequence": "sequence.build",
     "check": "batch.check",

@@ -46,6 +46,8 @@ NAME = "{name}"
 """Placeholder for the input's name, without its ending, in an output's name."""
 PLACES = ("domain", "unit", "scale", "units", "gap", "holes")
 """Parameters stored in a field only if given."""
+PAGE_LEAVES = 1 << 20
+"""Default maximum leaf count in a page of `view`: 38 MB of textures."""
 GRID_RESOLUTION = 128
 """Default point count of exported grids along their longest side."""
 HALF_WIDTH = 3.0

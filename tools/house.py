@@ -14,7 +14,7 @@ LAYERS = [  # high to low
     [("batch", "many meshes, in worker processes")],
     [("sequence", "moving meshes, frame after frame")],
     [("pipeline", "the whole build on one screen")],
-    [("export", "files for other programs"), ("pictures", "render, slice")],
+    [("export", "files for other programs"), ("pictures", "render, slice, view")],
     [("solid", "any triangles as a solid, by a flood of the outside")],
     [("extract", "surfaces, the scan over devices")],
     [("quality", "checks of meshes, estimates, measured errors, the float64 reference")],

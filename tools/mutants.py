@@ -459,6 +459,27 @@ MUTANTS = [
         ("tests/pictures/test_render.py::test_levels_of_a_ball",),
     ),
     Mutant(
+        "pages: a name as markup",
+        "sdfcli/pictures/view/page.py",
+        "name=html.escape(name)",
+        "name=name",
+        ("tests/pictures/test_view.py::test_names_are_text",),
+    ),
+    Mutant(
+        "pages: metadata that ends its element",
+        "sdfcli/pictures/view/page.py",
+        r'.replace("<", "\\u003c")',
+        "",
+        ("tests/pictures/test_view.py::test_metadata_is_text",),
+    ),
+    Mutant(
+        "pages: another file counts as the field's page",
+        "sdfcli/batch/field_page.py",
+        "path.is_file() and path.read_bytes() == view.html.encode()",
+        "path.is_file()",
+        ("tests/cli/test_batch.py::test_pages_beside_the_fields",),
+    ),
+    Mutant(
         "water's surface: drops vanish",
         "sdfcli/apps/flow/surface.py",
         "cell, nodes, LEAST)",

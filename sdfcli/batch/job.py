@@ -200,4 +200,8 @@ def outcome_of_field(mesh: str, target: Path, status: str, field: Field, setting
 
         with contextlib.suppress(SdfError):  # a field without a surface is valid
             outcome["picture"] = thumbnail(field, first_device(settings.device), settings.threads)
+    if settings.pages:
+        from sdfcli.batch.field_page import write_page
+
+        outcome["page"] = str(write_page(target, field, settings.force))
     return outcome

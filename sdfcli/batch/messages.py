@@ -20,6 +20,7 @@ class Settings(BuildOptions):
     skip_existing  skip a mesh whose output is its field with the same parameters. Any other existing file is an error
                    unless `force` is set.
     picture        add a thumbnail to outcomes.
+    pages          write the fields' pages beside them; see batch/field_page.py.
     samples        draw training samples with these parameters in place of building fields; `params` is then unused.
     require        worst verdict with exit code 0, which also requires the tolerance; None: any.
     check          check meshes, without fields.
@@ -31,6 +32,7 @@ class Settings(BuildOptions):
     force: bool = False
     skip_existing: bool = False
     picture: bool = False
+    pages: bool = False
     samples: SampleParams | None = None
     require: str | None = None
     check: bool = False

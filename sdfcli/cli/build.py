@@ -11,6 +11,7 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.batch_options import (
+    MANY,
     FailFast,
     Jobs,
     Meshes,
@@ -105,6 +106,14 @@ Previous = Annotated[
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate leaves, time, memory and file size; write nothing.")]
+Pages = Annotated[
+    bool,
+    typer.Option(
+        "--pages",
+        help="Write an HTML page beside each field, as `sdfcli view` does; the report links to them.",
+        rich_help_panel=MANY,
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print seconds per stage.")]
 
 
@@ -143,6 +152,7 @@ def build(
     fail_fast: FailFast = False,
     timeout: Timeout = None,
     report: Report = None,
+    pages: Pages = False,
     scheduler: Scheduler = None,
     depth: Depth = BuildParams.depth,
     thin: Thin = BuildParams.thin,
@@ -193,6 +203,8 @@ def build(
         raise UsageError(f"--prove-leaves {prove_leaves}: is for --prove; add it")
     check_jobs(jobs, scheduler)
     found = jobs_of(meshes, output, recursive, ENDINGS)
+    if pages and not dry_run:
+        _check_pages(found, force or skip_existing)
     earlier = None if previous is None else str(previous)
     settings = Settings(
         device,
@@ -207,6 +219,7 @@ def build(
         force=force,
         skip_existing=skip_existing,
         picture=report is not None,
+        pages=pages,
         require=require,
     )
     if dry_run:
@@ -217,6 +230,18 @@ def build(
         code = run_all(request, Style(json, quiet, verbose), report)
     if code:
         raise typer.Exit(code)
+
+
+def _check_pages(jobs: list[Job], may_exist: bool) -> None:
+    """Raises UsageError for pages that may not be written, before any work."""
+    from sdfcli.batch.field_page import page_of
+    from sdfcli.runtime.files import check_target
+    from sdfcli.runtime.remote import is_remote
+
+    for job in jobs:
+        if is_remote(job.output):
+            raise UsageError("--pages: needs fields in a local folder")
+        check_target(page_of(job.output), may_exist, *(each.mesh for each in jobs if not is_remote(each.mesh)))
 
 
 def _estimate_all(jobs: list[Job], settings: Settings, json: bool, quiet: bool) -> int:

@@ -64,6 +64,7 @@ class Built(
         float | None,
         "with `--unit` or `--max-error`: the length to which `tolerance` and errors are relative, in the mesh's units",
     ] = None
+    page: Annotated[str | None, "with `--pages`: the field's page"] = None
     previous_used: Annotated[
         bool | None, "whether the field of `--previous` was used: its mesh has the same triangle count"
     ] = None

@@ -80,6 +80,11 @@ BUILT_IN = _by_name(
             "plane and scale.",
         ),
         Entry(
+            "view",
+            "sdfcli.cli.view:view",
+            "Write a field as one HTML page that any browser shows: turn, zoom, slice, read distances.",
+        ),
+        Entry(
             "export",
             "sdfcli.cli.export:export",
             "Convert fields for other programs: ParaView, NumPy, game engines, Blender, Houdini, Warp.",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from sdfcli.cli.outcomes import BELOW, counts, unit_of
 from sdfcli.cli.output import error_text, human_bytes
@@ -141,11 +142,15 @@ def reported(path: Path | None, request: BuildRequest) -> Iterator[list[Outcome]
 
 
 def _check_page(path: Path, request: BuildRequest) -> None:
+    from sdfcli.batch.field_page import page_of
     from sdfcli.runtime.files import check_ending, check_target
 
     check_ending(path, "", ".html", ".htm")
     check_target(path, request.settings.force, *request.inputs)
-    if any(os.path.realpath(job.output) == os.path.realpath(path) for job in request.jobs if job.output):
+    outputs = [Path(job.output) for job in request.jobs if job.output]
+    if request.settings.pages:
+        outputs += [page_of(each) for each in outputs]
+    if os.path.realpath(path) in map(os.path.realpath, outputs):
         raise UsageError(f"--report {path}: that is the output of a mesh; use another name")
 
 
@@ -156,18 +161,19 @@ def write_page(path: Path, outcomes: list[Outcome], request: BuildRequest) -> No
 
     if outcomes:
         with written_whole(path, request.settings.force) as temporary:
-            text = page(outcomes, len(request.jobs), _command(request.settings))
+            text = page(outcomes, len(request.jobs), _command(request.settings), path.parent)
             temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def page(outcomes: list[Outcome], total: int, command: str = "build") -> str:
-    """The page: a sortable table with a row per mesh, failures included. command: `build`, `check` or `samples`."""
+def page(outcomes: list[Outcome], total: int, command: str = "build", folder: Path = Path()) -> str:
+    """The page: a sortable table with a row per mesh, failures included. command: `build`, `check` or `samples`.
+    folder: the page's, from which links start."""
     columns, pictures = _columns(command), command == "build"
     named = [("mesh", "text"), ("verdict", "text"), *(column[:2] for column in columns)]
     heads = "".join(f'<th data-kind="{sort}"><button type="button">{name}</button></th>' for name, sort in named)
     first = 2 if pictures else 1  # after the picture
     names = "".join(f'td:nth-child({k}) {{ --name: "{name}"; }}\n' for k, (name, _) in enumerate(named, first))
-    rows = "\n".join(_row(outcome, columns, pictures) for outcome in outcomes)
+    rows = "\n".join(_row(outcome, columns, pictures, folder) for outcome in outcomes)
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -193,10 +199,13 @@ def page(outcomes: list[Outcome], total: int, command: str = "build") -> str:
 """
 
 
-def _row(outcome: Outcome, columns: list[Column], pictures: bool) -> str:
+def _row(outcome: Outcome, columns: list[Column], pictures: bool, folder: Path) -> str:
     failed = outcome["status"] == "failed"
     picture = outcome.get("picture")
     image = f'<img alt="" src="data:image/png;base64,{html.escape(picture)}">' if picture else ""
+    if outcome.get("page"):
+        address = quote(Path(os.path.relpath(outcome["page"], folder)).as_posix(), errors="surrogateescape")
+        image = f'<a href="./{address}">{image or "view"}</a>'
     name = _with_reason(outcome["input"], outcome.get("output") or "")
     cells = [*([f"<td>{image}</td>"] if pictures else []), _cell(outcome["input"], name, "name")]
     if failed:

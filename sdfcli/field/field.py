@@ -22,13 +22,14 @@ from sdfcli.field.encoding import Encoded, content_sha256, encode_field
 from sdfcli.field.stored import StoredLeaves
 from sdfcli.mesh.arrays import unmasked
 from sdfcli.mesh.mesh import Domain
-from sdfcli.params import GRID_RESOLUTION
+from sdfcli.params import GRID_RESOLUTION, PAGE_LEAVES
 from sdfcli.runtime.numbered import Numbered
 from sdfcli.runtime.schedule import Deferred
 from sdfcli.spatial.morton import LATTICE_BITS
 
 if TYPE_CHECKING:
     from sdfcli.export.lattice import Grid
+    from sdfcli.pictures.view.page import View
 
 PREVIEW = 400
 """Pixels along the domain edge in a notebook's picture."""
@@ -335,6 +336,29 @@ class Field(Numbered):
         from sdfcli.export.files import export
 
         return export(self, Path(path), resolution, window, dtype, half_width, force)
+
+    def view(
+        self,
+        *,
+        name: str = "field",
+        view: str | tuple[float, float] = "-30,20",
+        up: str = "y",
+        leaves: int = PAGE_LEAVES,
+    ) -> View:
+        """The field as one HTML page, drawn by the browser, which loads nothing; a notebook shows it; see `sdfcli
+        view`.
+
+        Args:
+            name: the page's heading.
+            view: as for `sdfcli.render`.
+            up: as for `sdfcli.render`.
+            leaves: maximum leaf count, 4096 to 2,097,152; the finest levels of larger fields are left out.
+
+        Raises UsageError for a parameter out of range, InputError for a damaged field.
+        """
+        from sdfcli.pictures.view.page import view_page
+
+        return view_page(self, name=name, view=view, up=up, leaves=leaves)
 
     def device_arrays(self, device: str = "auto") -> DeviceArrays:
         """The field's arrays on a device, for your own kernels; `sdfcli.sampler_source` returns the code that reads

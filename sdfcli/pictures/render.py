@@ -305,6 +305,16 @@ def view_axes(view: str | tuple[float, float], up: str) -> Floats:
     """Unit vectors (3, 3) right, up and towards the eye, in the mesh's axes. Raises UsageError for an unknown view."""
     if up not in tuple(AXES):
         raise UsageError(f"--up {up}: use y or z")
+    a, e = map(math.radians, view_angles(view))
+    right = (math.cos(a), 0.0, -math.sin(a))
+    eye = (math.sin(a) * math.cos(e), math.sin(e), math.cos(a) * math.cos(e))
+    above = (-math.sin(a) * math.sin(e), math.cos(e), -math.cos(a) * math.sin(e))
+    basis = np.array(AXES[up], np.float64)
+    return np.array([sum(part * basis[k] for k, part in enumerate(way)) for way in (right, above, eye)])
+
+
+def view_angles(view: str | tuple[float, float]) -> tuple[float, float]:
+    """The eye's azimuth and elevation, in degrees. Raises UsageError for an unknown view."""
     name = ",".join(map(str, view)) if isinstance(view, tuple) else str(view)
     try:
         azimuth, elevation = VIEWS[name] if name in VIEWS else map(float, name.split(","))
@@ -313,12 +323,7 @@ def view_axes(view: str | tuple[float, float], up: str) -> Floats:
     if not (abs(azimuth) <= 360 and abs(elevation) <= 90):
         names = ", ".join(VIEWS)
         raise UsageError(f"--view {name}: use {names}, or AZIMUTH,ELEVATION in degrees, up to 360 and 90")
-    a, e = math.radians(azimuth), math.radians(elevation)
-    right = (math.cos(a), 0.0, -math.sin(a))
-    eye = (math.sin(a) * math.cos(e), math.sin(e), math.cos(a) * math.cos(e))
-    above = (-math.sin(a) * math.sin(e), math.cos(e), -math.cos(a) * math.sin(e))
-    basis = np.array(AXES[up], np.float64)
-    return np.array([sum(part * basis[k] for k, part in enumerate(way)) for way in (right, above, eye)])
+    return azimuth, elevation
 
 
 def aim(leaves: Floats, axes: Floats, width: int, height: int) -> tuple[Camera, float]:
@@ -427,7 +432,7 @@ def trace(
     negative without a hit; and normals (h, w, 3), float64, of the surface in front. rough: picture with one ray per
     pixel, for adaptive supersampling. cover: (h, w) uint8, written if given: the pixel's opacity, without the
     background in its colour; rough_cover: `rough`'s."""
-    error, slack = _safety(field)
+    error, slack = safety(field)
     error_at_level = max(error, slack * abs(iso) / field.domain.length)
     height, width = pixel.shape[:2]
     values = {
@@ -460,8 +465,9 @@ def trace(
         backend.run(kernel, min(BAND, width * height - first), first=first, **values)
 
 
-def _safety(field: Field) -> tuple[float, float]:
-    """Field error near the surface, in domain edges, and elsewhere, relative to the distance.
+def safety(field: Field, more: float = 0.0) -> tuple[float, float]:
+    """Field error near the surface, in domain edges, and elsewhere, relative to the distance. more: of a coarser copy,
+    its difference from the field, in mesh units.
 
     Infinite for a field without a stated error: rays then step from leaf to leaf.
     """
@@ -469,6 +475,7 @@ def _safety(field: Field) -> tuple[float, float]:
         stated = StatedError.of(field)
     except InputError:
         return math.inf, 0.0
-    if not stated.near < stated.band:
+    near = stated.near + more
+    if not near < stated.band:
         return math.inf, 0.0
-    return stated.near / field.domain.length, stated.near / (stated.band - stated.near)
+    return near / field.domain.length, near / (stated.band - near)

@@ -16,6 +16,7 @@ from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 import trimesh
@@ -419,6 +420,31 @@ def test_the_report(scans: Path, out: Path, tmp_path: Path) -> None:
     assert done.stderr == f"sdfcli: {report}: exists; use --force (in Python force=True) to replace it\n"
     assert run(scans, "-o", out, "--report", report, "--skip-existing", "--force").returncode == 3
     assert "skipped" in report.read_text()
+
+
+def test_pages_beside_the_fields(scans: Path, out: Path, tmp_path: Path) -> None:
+    """The report links to them; they are replaced with --force only, and kept if they are the same."""
+    strange = scans / 'a "b" #1 ü%20.ply'
+    (scans / "scan00.ply").rename(strange)
+    report = tmp_path / "deeper" / "report.html"
+    words = (scans, "-o", out, "--pages", "--report", report)
+    done = run(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    fields, pages = (sorted(out.rglob(f"*.{ending}")) for ending in ("h5", "html"))
+    assert [path.with_suffix(".html") for path in fields] == pages
+    assert sorted(each["page"] for each in lines(done.stdout)) == [str(path) for path in pages]
+    for field, path in zip(fields, pages, strict=True):
+        assert path.read_text() == sdfcli.load(field).view(name=field.stem).html
+    links = [unquote(each) for each in Rows(report.read_text()).references if not each.startswith("data:")]
+    assert sorted((report.parent / link).resolve() for link in links) == pages
+    report.unlink()
+    assert run(*words, "--skip-existing").returncode == 0
+    report.unlink()
+    pages[0].write_text("mine")
+    assert run(*words, "--skip-existing").returncode == 2
+    assert pages[0].read_text() == "mine"
+    assert run(scans, "-o", tmp_path / "new", "--pages", "--report", tmp_path / "new" / pages[1].name).returncode == 2
+    assert not (tmp_path / "new").exists()
 
 
 # ---- Who does what ----

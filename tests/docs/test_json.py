@@ -46,6 +46,7 @@ EXAMPLES = {
     "slice --sheet": "slice field.h5 --size 128 --sheet 3 -o new.png",
     "slice --frames": "slice anim.h5 --size 64 --frames 1: -o new_%d.png",
     "slice --frames, moving": "slice anim.h5 --size 64 --frames : -o new.gif",
+    "view": "view field.h5 -o new.html",
     "export": "export field.h5 new.vdb --resolution 12",
     "export to .vtkhdf": "export field.h5 new.vtkhdf",
     "export to .vtkhdf, sequence": "export anim.h5 new.vtkhdf",
@@ -83,7 +84,7 @@ EXAMPLES = {
     "doctor": "doctor",
 }
 MORE = {
-    "build": {"error", "proven_error", "certificate", "solid", "holes", "advice"},
+    "build": {"error", "proven_error", "certificate", "solid", "holes", "advice", "page"},
     "info": {"solid", "holes", "advice"},
     "check": {"error", "advice"},
     "samples": {"error"},

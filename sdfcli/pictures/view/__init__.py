@@ -1,0 +1,1 @@
+"""`sdfcli view`: a field as one HTML page, drawn by the browser."""
