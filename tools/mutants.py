@@ -225,13 +225,6 @@ MUTANTS = [
         "k <= 0 && sign == 0",
         ("tests/query/test_rays.py::test_rays_through_edges_and_vertices",),
     ),
-    Mutant(
-        "rays trust rounded products",
-        f"{K}/distance/rays.h",
-        "    if (sign != 0) return sign;\n",
-        "    if (*value != 0.0) return *value > 0.0 ? 1 : -1;\n",
-        ("tests/query/test_rays.py::test_rays_beside_vertices",),
-    ),
     # ---- Cell classification ----
     Mutant(
         "bend is half",
