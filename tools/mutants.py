@@ -200,8 +200,8 @@ MUTANTS = [
     Mutant(
         "weights of the faces as turned",
         "sdfcli/query/mesh_distance.py",
-        "face=self._face_as_given,",
-        "face=mesh.face,",
+        "face=self._face_as_given,\n            oriented",
+        "face=mesh.face,\n            oriented",
         ("tests/query/test_nearest_points.py::test_normals",),
     ),
     Mutant(
