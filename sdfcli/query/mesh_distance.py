@@ -314,17 +314,17 @@ class MeshDistance(Numbered):
         """Results (...) of rays, in batches. answer: maps a kernel's arguments of n rays to results (n, ...)."""
         backend, xp = self._backend, self._backend.xp
         on_device = is_cupy(origins)
+        home: Any = xp if on_device else np
         given = []
         for values, name in ((origins, "origins"), (directions, "directions")):
             there = cast(Any, values)
-            array = as_points(xp if on_device else np, there.get() if on_device and xp is np else values)
-            home = xp if on_device else np
-            size = home.abs(array).max(axis=-1, initial=0)
+            array = as_points(home, there.get() if is_cupy(values) and home is np else values)
+            size = abs(array).max(axis=-1)
             if not bool((size < 1e100).all()) or (name == "directions" and not bool((size > 1e-100).all())):
                 raise InputError(f"{name} of rays must be finite and below 1e100, directions above 1e-100")
             given.append(array.astype(np.float64, copy=False))
         try:
-            from_, way = (xp if on_device else np).broadcast_arrays(*given)
+            from_, way = home.broadcast_arrays(*given)
         except ValueError as error:
             raise InputError(f"origins and directions of rays do not fit: {error}") from error
         shape, bvh, mesh = from_.shape[:-1], self._scene.bvh, self.mesh
@@ -341,7 +341,7 @@ class MeshDistance(Numbered):
         parts = []
         rows = [each.reshape(-1, 3) for each in (from_, way)]
         for first in range(0, max(1, len(rows[0])), CHUNK):
-            here, there = (backend.from_host(np.ascontiguousarray(each[first : first + CHUNK])) for each in rows)
+            here, there = (backend.from_host(home.ascontiguousarray(each[first : first + CHUNK])) for each in rows)
             results = answer({"from": here, "way": there, "scene": scene}, len(here))
             parts.append(results if on_device else [backend.to_host(each) for each in results])
         whole = [

@@ -71,5 +71,5 @@ def _stream_of(points: Any) -> Iterator[Callable[[Any], Any]]:
     from sdfcli.startup.cupy import import_cupy
 
     cupy, device = import_cupy(), points.device.ordinal
-    with cupy.cuda.Device(device), cupy.cuda.ExternalStream(wp.get_stream(points.device).cuda_stream, device):
+    with cupy.cuda.Device(device), cupy.cuda.ExternalStream(wp.get_stream(points.device).cuda_stream or 0, device):
         yield cupy.asarray

@@ -71,7 +71,7 @@ FN Span span_of(const Ray& ray, const float* box) {
 
 // Side of the ray on which the edge a b passes: the sign of way . (a - from) x (b - from); 0 for an edge parallel to
 // the ray. value: the product, rounded.
-FN int edge_side(const Ray& ray, D3 a, D3 b, double* value) {
+APART int edge_side(const Ray& ray, D3 a, D3 b, double* value) {
     D3 u = a - ray.from, v = b - ray.from;
     *value = dot(ray.way, cross(u, v));
     int sign = exact_sign(*value, dot(ray.way, ray.way) * dot(u, u) * dot(v, v));

@@ -3,8 +3,8 @@
 // Exact unless a product's last bits are below 1e-308.
 //
 // INTERFACE
-//   Pair           an exact difference
-//   Expansion      an exact sum: add, sign
+//   Pair, PairVec      exact differences
+//   exact_triple_sign  a triple product's sign
 #ifndef SDFCLI_GEOMETRY_EXPANSION_H
 #define SDFCLI_GEOMETRY_EXPANSION_H
 #include "base/vec.h"
@@ -21,37 +21,32 @@ FN Pair two_product(double a, double b) {
     return {product, fma(a, b, -product)};
 }
 
-template <u32 kMost>
 struct Expansion {
-    double term[kMost];  // by size, without common bits; none is 0
-    u32 terms = 0;
-
-    METHOD void add(double value) {
-        u32 kept = 0;
-        for (u32 k = 0; k < terms; k++) {
-            Pair sum = two_sum(value, term[k]);
-            value = sum.high;
-            if (sum.low != 0.0) term[kept++] = sum.low;
-        }
-        if (value != 0.0) term[kept++] = value;
-        terms = kept;
-    }
-    METHOD void add_product(double a, double b, double c) {
-        Pair ab = two_product(a, b), high = two_product(ab.high, c), low = two_product(ab.low, c);
-        add(low.low);
-        add(low.high);
-        add(high.low);
-        add(high.high);
-    }
-    METHOD void add_product(Pair a, Pair b, Pair c) {
-        const double* parts[3] = {&a.high, &b.high, &c.high};
-        for (u32 k = 0; k < 8; k++) {
-            double x = parts[0][k & 1], y = parts[1][k >> 1 & 1], z = parts[2][k >> 2];
-            if (x != 0.0 && y != 0.0 && z != 0.0) add_product(x, y, z);
-        }
-    }
-    METHOD int sign() const { return terms == 0 ? 0 : term[terms - 1] > 0.0 ? 1 : -1; }
+    double term[192];  // by size, without common bits; none is 0
+    u32 terms;
 };
+// Apart, as rays need it seldom and its code is long.
+APART void grow(Expansion& sum, double value) {
+    u32 kept = 0;
+    for (u32 k = 0; k < sum.terms; k++) {
+        Pair two = two_sum(value, sum.term[k]);
+        value = two.high;
+        if (two.low != 0.0) sum.term[kept++] = two.low;
+    }
+    if (value != 0.0) sum.term[kept++] = value;
+    sum.terms = kept;
+}
+APART void add_product(Expansion& sum, Pair a, Pair b, Pair c) {
+    for (u32 k = 0; k < 8; k++) {
+        double x = k & 1 ? a.low : a.high, y = k & 2 ? b.low : b.high, z = k & 4 ? c.low : c.high;
+        if (x == 0.0 || y == 0.0 || z == 0.0) continue;
+        Pair xy = two_product(x, y), high = two_product(xy.high, z), low = two_product(xy.low, z);
+        grow(sum, low.low);
+        grow(sum, low.high);
+        grow(sum, high.low);
+        grow(sum, high.high);
+    }
+}
 
 struct PairVec {
     Pair x, y, z;
@@ -61,15 +56,17 @@ FN PairVec exactly(D3 a) { return {{a.x, 0.0}, {a.y, 0.0}, {a.z, 0.0}}; }
 FN Pair operator-(Pair a) { return {-a.high, -a.low}; }
 
 // Sign of the triple product a . (b x c).
-FN int exact_triple_sign(const PairVec& a, const PairVec& b, const PairVec& c) {
-    Expansion<192> sum;
-    sum.add_product(a.x, b.y, c.z);
-    sum.add_product(-a.x, b.z, c.y);
-    sum.add_product(a.y, b.z, c.x);
-    sum.add_product(-a.y, b.x, c.z);
-    sum.add_product(a.z, b.x, c.y);
-    sum.add_product(-a.z, b.y, c.x);
-    return sum.sign();
+APART int exact_triple_sign(const PairVec& a, const PairVec& b, const PairVec& c) {
+    Expansion sum;
+    sum.terms = 0;
+    add_product(sum, a.x, b.y, c.z);
+    add_product(sum, -a.x, b.z, c.y);
+    add_product(sum, a.y, b.z, c.x);
+    add_product(sum, -a.y, b.x, c.z);
+    add_product(sum, a.z, b.x, c.y);
+    add_product(sum, -a.z, b.y, c.x);
+    if (sum.terms == 0) return 0;
+    return sum.term[sum.terms - 1] > 0.0 ? 1 : -1;
 }
 
 #endif
