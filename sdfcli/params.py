@@ -47,11 +47,11 @@ NAME = "{name}"
 PLACES = ("domain", "unit", "scale", "units", "gap", "holes")
 """Parameters stored in a field only if given."""
 PAGE_LEAVES = 1 << 20
-"""Default maximum leaf count in a page of `view`: 38 MB of textures."""
+"""Default maximum leaf count in a `view` page: 38 MB."""
 GRID_RESOLUTION = 128
 """Default point count of exported grids along their longest side."""
 HALF_WIDTH = 3.0
-"""Default half width of exported narrow bands, in voxels, as OpenVDB's."""
+"""Default half width for exported narrow bands, in voxels, as in OpenVDB."""
 LENGTHS = 1e-30, 1e31
 """Bounds on the domain edge, slightly wider than the extents of meshes."""
 MOST_AWAY = 1e13

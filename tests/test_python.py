@@ -269,7 +269,7 @@ def test_export_is_the_command(tmp_path: Path, ending: str) -> None:
 
 
 def test_export_names_all_formats() -> None:
-    assert set(re.findall(r"`(\.\w+)`", inspect.getdoc(sdfcli.Field.export) or "")) == set(FORMATS)
+    assert set(re.findall(r"`(\.[\w.]+)`", inspect.getdoc(sdfcli.Field.export) or "")) == set(FORMATS)
 
 
 def test_export_refuses(tmp_path: Path) -> None:
