@@ -77,7 +77,8 @@ def test_an_edit_recompiles_the_kernels_of_headers_that_include_it(monkeypatch: 
     assert changed_by("distance/packet.h") == packets | {"sdf_octree_grow"}
     proofs = {f"sdf_proof_{name}" for name in ("corners", "centres", "cells", "settle", "split")}
     proofs |= {"sdf_patch_near", "sdf_patch_bound", "sdf_patch_split", "sdf_patch_exact"}
-    assert changed_by("verify/exact.h") == {"sdf_exact_distance", "sdf_exact_winding"} | proofs
+    exact = {"sdf_exact_distance", "sdf_exact_winding", "sdf_ray_first", "sdf_ray_count"}
+    assert changed_by("verify/exact.h") == exact | proofs
     octree = changed_by("octree/levels.h")
     assert {"sdf_octree_screen", "sdf_octree_balance", "sdf_octree_corners"} <= octree
     assert all(name.startswith(("sdf_octree", "sdf_field_corners", "sdf_split_leaf")) for name in octree)

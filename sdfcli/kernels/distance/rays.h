@@ -76,7 +76,7 @@ APART int edge_side(const Ray& ray, D3 a, D3 b, double* value) {
     *value = dot(ray.way, cross(u, v));
     int sign = exact_sign(*value, dot(ray.way, ray.way) * dot(u, u) * dot(v, v));
     if (sign != 0) return sign;
-    PairVec way = exactly(ray.way), edge = exact_difference(a, b);
+    ExactVec way = exactly(ray.way), edge = exact_difference(a, b);
     sign = exact_triple_sign(way, exact_difference(a, ray.from), exact_difference(b, ray.from));
     // The product's derivatives by the two shifts of the origin.
     for (u32 k = 1; k <= 2 && sign == 0; k++)

@@ -3,20 +3,20 @@
 // Exact unless a product's last bits are below 1e-308.
 //
 // INTERFACE
-//   Pair, PairVec      exact differences
-//   exact_triple_sign  a triple product's sign
+//   ExactDouble, ExactVec  exact differences
+//   exact_triple_sign      a triple product's sign
 #ifndef SDFCLI_GEOMETRY_EXPANSION_H
 #define SDFCLI_GEOMETRY_EXPANSION_H
 #include "base/vec.h"
 
-struct Pair {  // high + low, low the rounding error of high
+struct ExactDouble {  // high + low, low the rounding error of high
     double high, low;
 };
-FN Pair two_sum(double a, double b) {
+FN ExactDouble two_sum(double a, double b) {
     double sum = a + b, part = sum - a;
     return {sum, (a - (sum - part)) + (b - part)};
 }
-FN Pair two_product(double a, double b) {
+FN ExactDouble two_product(double a, double b) {
     double product = a * b;
     return {product, fma(a, b, -product)};
 }
@@ -29,18 +29,18 @@ struct Expansion {
 APART void grow(Expansion& sum, double value) {
     u32 kept = 0;
     for (u32 k = 0; k < sum.terms; k++) {
-        Pair two = two_sum(value, sum.term[k]);
+        ExactDouble two = two_sum(value, sum.term[k]);
         value = two.high;
         if (two.low != 0.0) sum.term[kept++] = two.low;
     }
     if (value != 0.0) sum.term[kept++] = value;
     sum.terms = kept;
 }
-APART void add_product(Expansion& sum, Pair a, Pair b, Pair c) {
+APART void add_product(Expansion& sum, ExactDouble a, ExactDouble b, ExactDouble c) {
     for (u32 k = 0; k < 8; k++) {
         double x = k & 1 ? a.low : a.high, y = k & 2 ? b.low : b.high, z = k & 4 ? c.low : c.high;
         if (x == 0.0 || y == 0.0 || z == 0.0) continue;
-        Pair xy = two_product(x, y), high = two_product(xy.high, z), low = two_product(xy.low, z);
+        ExactDouble xy = two_product(x, y), high = two_product(xy.high, z), low = two_product(xy.low, z);
         grow(sum, low.low);
         grow(sum, low.high);
         grow(sum, high.low);
@@ -48,15 +48,15 @@ APART void add_product(Expansion& sum, Pair a, Pair b, Pair c) {
     }
 }
 
-struct PairVec {
-    Pair x, y, z;
+struct ExactVec {
+    ExactDouble x, y, z;
 };
-FN PairVec exact_difference(D3 a, D3 b) { return {two_sum(a.x, -b.x), two_sum(a.y, -b.y), two_sum(a.z, -b.z)}; }
-FN PairVec exactly(D3 a) { return {{a.x, 0.0}, {a.y, 0.0}, {a.z, 0.0}}; }
-FN Pair operator-(Pair a) { return {-a.high, -a.low}; }
+FN ExactVec exact_difference(D3 a, D3 b) { return {two_sum(a.x, -b.x), two_sum(a.y, -b.y), two_sum(a.z, -b.z)}; }
+FN ExactVec exactly(D3 a) { return {{a.x, 0.0}, {a.y, 0.0}, {a.z, 0.0}}; }
+FN ExactDouble operator-(ExactDouble a) { return {-a.high, -a.low}; }
 
 // Sign of the triple product a . (b x c).
-APART int exact_triple_sign(const PairVec& a, const PairVec& b, const PairVec& c) {
+APART int exact_triple_sign(const ExactVec& a, const ExactVec& b, const ExactVec& c) {
     Expansion sum;
     sum.terms = 0;
     add_product(sum, a.x, b.y, c.z);
