@@ -170,6 +170,9 @@ def work() -> None:
             if isinstance(index._scene.signer, WindingSigner):
                 WindingLattice.of(index._scene.signer.index, None, None)
             index.closest(points)
+            index.nearest(points)
+            index.cast(points, points[::-1])
+            index.count_hits(points, points[::-1])
             index.triangles_within(points, 0.1 * index.mesh.diagonal)
             for k in (8, 32):
                 for form in (None, *FORMS):
