@@ -222,7 +222,7 @@ from sdfcli.field.store import load
 from sdfcli.runtime import memory
 data = memory._mapped()[1] + {free} * 1000
 resource.setrlimit(resource.RLIMIT_DATA, (data, data))
-try: load("nothing.h5")
+try: load({__file__!r})
 except OutOfMemoryError as error: print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=600)
