@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import any_backend
-from sdfcli.field.field import Field, lattice_position
-from sdfcli.field.level_set import morton
+from sdfcli.field.field import Field, lattice_key, lattice_position
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.spatial.morton import LATTICE_BITS
 
@@ -101,7 +100,7 @@ def _midpoints(field: Field, corner: Ints, position: Floats) -> tuple[Ints, Ints
     for octant in np.ndindex(2, 2, 2):
         within = at - octant
         inside = ((within >= 0) & (within < full)).all(axis=1)
-        leaf = np.searchsorted(field.leaf_key, morton(within[inside]), side="right") - 1
+        leaf = np.searchsorted(field.leaf_key, lattice_key(within[inside]), side="right") - 1
         edge = full >> field.leaf_level[leaf].astype(np.int64)
         apart = 2 * (at[inside] - (position[corner[leaf, 0]] * full).astype(np.int64))
         if (apart % edge[:, None]).any():

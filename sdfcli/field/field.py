@@ -421,7 +421,7 @@ THIRDS = (
     (16, 0x001F00000000FFFF),
     (32, 0x00000000001FFFFF),
 )
-"""Shifts and masks for gathering every third bit of a 63-bit code."""
+"""Shifts and masks for gathering every third bit of a 63-bit code; in reverse, for spreading them."""
 
 
 def lattice_position(keys: Any) -> npt.NDArray[np.float64]:
@@ -430,6 +430,14 @@ def lattice_position(keys: Any) -> npt.NDArray[np.float64]:
     for shift, mask in THIRDS:
         bits = (bits | bits >> np.uint64(shift)) & np.uint64(mask)
     return bits.astype(np.float64) / 2.0**LATTICE_BITS
+
+
+def lattice_key(place: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """Morton keys (n,) of lattice points (n, 3), the inverse of `lattice_position` in lattice spacings."""
+    bits = place.astype(np.uint64)
+    for (shift, _), (_, mask) in zip(THIRDS[:0:-1], THIRDS[-2::-1], strict=True):
+        bits = (bits | bits << np.uint64(shift)) & np.uint64(mask)
+    return np.asarray(bits[:, 0] | bits[:, 1] << np.uint64(1) | bits[:, 2] << np.uint64(2))
 
 
 def as_points(xp: Any, points: npt.ArrayLike) -> Any:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sdfcli.backend import any_backend
 from sdfcli.errors import InputError
-from sdfcli.field.field import Field, lattice_position
+from sdfcli.field.field import Field, lattice_key, lattice_position
 from sdfcli.field.store import FAULTS, MOST_LEAVES
 from sdfcli.mesh.mesh import Domain
 from sdfcli.octree.corners import corner_keys
@@ -50,7 +50,7 @@ def field_of_level_set(level_set: LevelSet) -> Field:
     size, position = _leaves(voxels)
     if len(size) >= MOST_LEAVES:
         raise InputError(f"more cells than {MOST_LEAVES - 1:,}")
-    key = morton(position << LATTICE_BITS - voxels.log2)
+    key = lattice_key(position << LATTICE_BITS - voxels.log2)
     order = np.argsort(key)
     key, level = key[order], (voxels.log2 - size[order]).astype(np.uint8)
     corner = corner_keys(any_backend(), key, level)
@@ -189,20 +189,3 @@ def _found(keys: Ints, wanted: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
         return np.zeros(len(wanted), np.bool_), np.zeros(len(wanted), np.int64)
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return keys[at] == wanted, at
-
-
-def morton(place: Ints) -> npt.NDArray[np.uint64]:
-    """Morton codes (n,) for lattice positions (n, 3), x in the lowest bit."""
-    code = np.zeros(len(place), np.uint64)
-    for axis in range(3):
-        bits = place[:, axis].astype(np.uint64)
-        for shift, mask in (
-            (32, 0x1F00000000FFFF),
-            (16, 0x1F0000FF0000FF),
-            (8, 0x100F00F00F00F00F),
-            (4, 0x10C30C30C30C30C3),
-            (2, 0x1249249249249249),
-        ):
-            bits = (bits | bits << np.uint64(shift)) & np.uint64(mask)
-        code |= bits << np.uint64(axis)
-    return code

@@ -202,7 +202,7 @@ def attributes_of(field: Field) -> dict[str, Any]:
 
 def is_field(path: Path) -> bool:
     """Whether a file starts with the signature of HDF5, or of a level set's file."""
-    return _starts_with(path, HDF5) or is_level_set(path)
+    return _starts_with(path, HDF5, *LEVEL_SETS)
 
 
 def is_level_set(path: Path) -> bool:

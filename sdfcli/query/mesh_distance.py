@@ -349,9 +349,7 @@ class MeshDistance(Numbered):
             for k in range(len(parts[0]))
         ]
         if on_device and xp is np:
-            from sdfcli.startup.cupy import import_cupy
-
-            whole = [import_cupy().asarray(each) for each in whole]
+            whole = _as_cupy(*whole)
         return tuple(each.reshape(shape + each.shape[1:]) for each in whole)
 
     def nearest_triangles(self, points: npt.ArrayLike, k: int, approximate: str | None = None) -> tuple[Floats, Ints]:
@@ -437,9 +435,7 @@ class MeshDistance(Numbered):
         self._look_up(points, found, 16)
         starts, faces, distances = gathered(batches)
         if is_cupy(points):
-            from sdfcli.startup.cupy import import_cupy
-
-            starts, faces, distances = map(import_cupy().asarray, (starts, faces, distances))
+            starts, faces, distances = _as_cupy(starts, faces, distances)
         return starts, faces, distances
 
     def _exact(self, points: npt.ArrayLike, signed: bool) -> tuple[Floats]:
@@ -552,9 +548,7 @@ class MeshDistance(Numbered):
                 for result, values in zip(results, answers, strict=True):
                     result[first : first + batch] = values
         if on_device and xp is np:
-            from sdfcli.startup.cupy import import_cupy
-
-            results = tuple(import_cupy().asarray(result) for result in results)
+            results = tuple(_as_cupy(*results))
         elif not on_device:
             results = tuple(backend.to_host(result) for result in results)
         return tuple(result.reshape(shape + result.shape[1:]) for result in results)
@@ -588,3 +582,10 @@ class MeshDistance(Numbered):
         if checked()[0]:
             raise InputError("the points to look up must be finite")
         return _Queries(points, order, unit, scale)
+
+
+def _as_cupy(*arrays: Array) -> list[Any]:
+    """Arrays of the host as CuPy arrays, for points that were."""
+    from sdfcli.startup.cupy import import_cupy
+
+    return [import_cupy().asarray(array) for array in arrays]
