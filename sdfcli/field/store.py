@@ -214,7 +214,7 @@ def _starts_with(path: Path, *signatures: bytes) -> bool:
     try:
         if not path.is_file():  # opening a pipe would block
             return False
-        with open(path, "rb") as file:
+        with open(path, "rb", buffering=0) as file:
             return file.read(8).startswith(signatures)
     except OSError:
         return False
