@@ -37,6 +37,7 @@ LAYERS = [
     "pipeline",
     "sequence",
     "batch",
+    "cook",
     "cli",
     "apps/flow",
     "apps/bench",

@@ -1,0 +1,1 @@
+"""Fields cooked for simulators: the collision meshes of an asset become what a simulator loads."""
