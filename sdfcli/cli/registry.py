@@ -90,6 +90,11 @@ BUILT_IN = _by_name(
             "Convert fields for other programs: ParaView, NumPy, game engines, Blender, Houdini, Warp.",
         ),
         Entry(
+            "cook",
+            "sdfcli.cli.cook:cook",
+            "Cook collision meshes for simulators: fields in the files that MuJoCo, Newton, Bullet and others load.",
+        ),
+        Entry(
             "samples",
             "sdfcli.cli.samples:samples",
             "Draw training samples for DeepSDF and for generators of shapes: points with exact distances, from meshes.",

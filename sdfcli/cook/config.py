@@ -1,4 +1,4 @@
-"""CookConfig: one configuration for all targets, from options and `cook.toml`."""
+"""CookConfig: one configuration for all targets, from options and a settings file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from sdfcli.errors import UsageError
 from sdfcli.params import LENGTHS, real, whole
 
+TARGETS = ("mujoco", "mujoco-warp", "newton", "bullet", "genesis", "physx", "drake")
+"""Simulators that fields are cooked for, each with a module of this folder."""
 CELLS = 16, 1024
 """Minimum and maximum cell count along a grid's longest side."""
 

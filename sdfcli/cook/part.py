@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Container
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 from xml.etree.ElementTree import Element
 
 import numpy as np
 import numpy.typing as npt
+
+NAME_LENGTH = 60
+"""Maximum characters of a name."""
+
+
+def part_name(text: str, taken: Container[str] = ()) -> str:
+    """A name for a part's files: letters, digits, `_` and `-`, numbered where `taken` has it."""
+    name = first = re.sub(r"[^A-Za-z0-9_-]+", "_", text)[:NAME_LENGTH].strip("_") or "part"
+    number = 1
+    while name in taken:
+        number += 1
+        name = f"{first}_{number}"
+    return name
 
 
 @dataclass(frozen=True)
@@ -26,6 +43,13 @@ class Part:
     faces: npt.NDArray[np.int64]
     place: str
     source: str
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hexadecimal SHA-256 over vertices and faces."""
+        digest = hashlib.sha256(np.ascontiguousarray(self.vertices, "<f8").data)
+        digest.update(np.ascontiguousarray(self.faces, "<i8").data)
+        return digest.hexdigest()
 
     @property
     def diagonal(self) -> float:

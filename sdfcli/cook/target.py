@@ -1,4 +1,4 @@
-"""Target: a simulator that fields are cooked for; and the table of all of them."""
+"""Target: a simulator that fields are cooked for."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
-from sdfcli.cook.config import CookConfig
+from sdfcli.cook.config import TARGETS, CookConfig
 from sdfcli.cook.part import Cooked, Part
 from sdfcli.errors import UsageError
 from sdfcli.field.field import Field
 from sdfcli.params import BuildKeywords
-
-TARGETS = ("mujoco", "mujoco-warp", "newton", "bullet", "genesis", "physx", "drake")
 
 
 class Target(Protocol):

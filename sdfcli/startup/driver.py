@@ -14,7 +14,7 @@ from typing import Any
 from sdfcli.startup import PLAIN
 
 USERS = {"build", "samples", "sequence", "extract", "render", "slice", "check", "collide", "flow", "verify"}
-USERS |= {"bench", "doctor", "thickness", "compare", "solidify", "view"}
+USERS |= {"bench", "doctor", "thickness", "compare", "solidify", "view", "cook"}
 """Commands that use a GPU if one exists. Not `query`, which samples fields on the CPU."""
 
 

@@ -1,0 +1,236 @@
+"""Cooks an asset for simulators: fields of its collision meshes, built in a batch and cached by content, then each
+target's files, and the changed scenes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdfcli import __version__
+from sdfcli.batch.inputs import Job
+from sdfcli.batch.messages import Settings
+from sdfcli.batch.run import BuildRequest
+from sdfcli.batch.run import run as run_builds
+from sdfcli.cook.asset import Asset
+from sdfcli.cook.config import CookConfig
+from sdfcli.cook.part import Cooked, Part
+from sdfcli.cook.target import target_of
+from sdfcli.errors import InputError, SdfError
+from sdfcli.extract.marching_cubes import Surface
+from sdfcli.extract.mesh_file import write_ply
+from sdfcli.field.store import load
+from sdfcli.params import FLOOD, BuildParams
+from sdfcli.runtime.files import refuse_existing
+from sdfcli.runtime.memory import as_sdf_error, unwritable
+
+
+@dataclass(frozen=True)
+class CookRequest:
+    """An asset, the targets that it is cooked for, and how.
+
+    targets   names in `target.TARGETS`; with several, each has a folder of its name in `folder`.
+    folder    output folder; its files appear together, once all are made.
+    cache     folder for fields by content.
+    settings  devices, threads and memory; `force` replaces files in `folder`.
+    workers, timeout, fail_fast  as in BuildRequest.
+    """
+
+    asset: Asset
+    targets: tuple[str, ...]
+    folder: Path
+    cache: Path
+    config: CookConfig = field(default_factory=CookConfig)
+    settings: Settings = field(default_factory=Settings)
+    workers: int | None = None
+    timeout: float | None = None
+    fail_fast: bool = False
+
+    def folder_of(self, target: str) -> Path:
+        """A target's folder in the output folder, relative to it."""
+        return Path(target) if len(self.targets) > 1 else Path()
+
+    def params(self, target: str, part: Part) -> BuildParams:
+        """Build parameters of a part's field. Raises UsageError for a configuration that the target cannot use."""
+        chosen = target_of(target).parameters(self.config, part)
+        return BuildParams.of(**{**chosen, "sign": FLOOD} if self.config.solid else chosen)
+
+    def field_file(self, target: str, part: Part) -> Path:
+        """A part's field in the cache: named by its mesh, parameters and version."""
+        words = json.dumps([part.sha256, repr(self.params(target, part)), __version__])
+        return self.cache / f"{hashlib.sha256(words.encode()).hexdigest()}.h5"
+
+
+@dataclass(frozen=True)
+class CookedPart:
+    """A part cooked for a target, or the error that it failed with.
+
+    files    written, relative to the output folder.
+    cached   whether the field was in the cache.
+    seconds  `build` and `write`.
+    """
+
+    target: str
+    part: Part
+    files: list[Path]
+    bytes: int = 0
+    triangles: int = 0
+    leaves: int = 0
+    tolerance: float = 0.0
+    max_error: float = 0.0
+    cached: bool = False
+    seconds: dict[str, float] = field(default_factory=dict)
+    verdict: str = ""
+    error: SdfError | None = None
+
+
+Progress = Callable[[str], None]
+
+
+def cook(request: CookRequest, progress: Progress = lambda _: None) -> Iterator[CookedPart]:
+    """Cooks an asset; yields each part of each target. At the end the files appear in the output folder, with scenes in
+    which failed parts are as they were. Nothing appears if no part was cooked.
+
+    Raises UsageError for files that exist, without `force`, or a folder that cannot be written; InputError for a target
+    that does not load such scenes.
+    """
+    asset, folder = request.asset, request.folder
+    for name in request.targets:
+        _check_scene(asset, name)
+    with contextlib.ExitStack() as stack:
+        stage = stack.enter_context(_stage(folder))
+        built = _built(request, progress) if asset.field is None else {}
+        done = 0
+        for name in request.targets:
+            cooked: dict[str, Cooked] = {}
+            place = stage / request.folder_of(name)
+            place.mkdir(exist_ok=True)
+            for part in asset.parts:
+                outcome = built.get(str(request.field_file(name, part))) if built else None
+                result, own = _written(request, name, part, outcome, place)
+                if own is not None:
+                    cooked[part.name] = own
+                    done += 1
+                yield result
+            if asset.scene is not None and cooked:
+                asset.scene.write(place, cooked)
+        if done:
+            _publish(stage, folder, request.settings.force)
+
+
+def _check_scene(asset: Asset, target: str) -> None:
+    kinds = target_of(target).SCENES
+    if asset.scene is not None and asset.scene.kind not in kinds:
+        raise InputError(f"{asset.path}: {target} loads scenes in {', '.join(kinds)}, this is {asset.scene.kind}")
+
+
+@contextlib.contextmanager
+def _stage(folder: Path) -> Iterator[Path]:
+    """A folder beside the output's files, in the same file system, that is removed at the end."""
+    try:
+        existed = folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        stage = folder / f".{secrets.token_hex(8)}.tmp"
+        stage.mkdir()
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    try:
+        yield stage
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+        if not existed:
+            with contextlib.suppress(OSError):  # it has files
+                folder.rmdir()
+
+
+def _publish(stage: Path, folder: Path, force: bool) -> None:
+    """Moves the staged files into the output folder, the scenes last. Raises UsageError, before the first is moved, for
+    one that exists."""
+    made = sorted((path for path in stage.rglob("*") if path.is_file()), key=lambda path: (path.parent == stage, path))
+    targets = [folder / path.relative_to(stage) for path in made]
+    for target in targets:
+        refuse_existing(target, force)
+    for path, target in zip(made, targets, strict=True):
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(path, target)
+        except OSError as error:
+            raise unwritable(target, error) from error
+
+
+def _built(request: CookRequest, progress: Progress) -> dict[str, dict[str, Any]]:
+    """Outcomes of the builds by field file: of each mesh once for each set of parameters."""
+    wanted: dict[BuildParams, dict[str, Part]] = {}
+    for name in request.targets:
+        for part in request.asset.parts:
+            wanted.setdefault(request.params(name, part), {})[str(request.field_file(name, part))] = part
+    request.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+    done: dict[str, dict[str, Any]] = {}
+    total = sum(map(len, wanted.values()))
+    with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
+        for params, parts in wanted.items():
+            jobs = []
+            for output, part in parts.items():
+                mesh = Path(folder, Path(output).stem + ".ply")
+                write_ply(mesh, Surface(part.vertices, part.faces.astype(np.uint32), cut=False), np.float64)
+                jobs.append(Job(str(mesh), output))
+            settings = replace(request.settings, params=params, force=True, skip_existing=True)
+            builds = BuildRequest(jobs, settings, request.workers, request.timeout, request.fail_fast)
+            for outcome in run_builds(builds, lambda _: contextlib.nullcontext(progress)):
+                done[outcome["output"]] = outcome
+                progress(f"{len(done):,} of {total:,} fields")
+    return done
+
+
+def _written(
+    request: CookRequest, target: str, part: Part, outcome: dict[str, Any] | None, place: Path
+) -> tuple[CookedPart, Cooked | None]:
+    """Writes a part for a target, from its build's outcome. place: the target's folder."""
+    failed = CookedPart(target, part, [])
+    if outcome is not None and outcome["status"] == "failed":
+        text = outcome["error"].replace(outcome["input"], part.place)
+        kind = next((each for each in SdfError.__subclasses__() if each.exit_code == outcome["exit_code"]), SdfError)
+        return replace(failed, error=kind(text if part.place in text else f"{part.place}: {text}")), None
+    start = time.perf_counter()
+    try:
+        found = load(outcome["output"]) if outcome else request.asset.field
+        if found is None:
+            raise InputError("was not built: --fail-fast")
+        cooked = target_of(target).write(found, part, request.config, place)
+        files = [request.folder_of(target) / name for name in cooked.files]
+        size = sum((place / name).stat().st_size for name in cooked.files)
+        most = request.config.max_bytes
+        if most is not None and size > most:
+            raise InputError(
+                f"{size:,} bytes, more than --max-bytes {most:,}; use a larger --tolerance, or fewer --cells"
+            )
+    except Exception as error:
+        known = as_sdf_error(error, part.place)
+        text = str(known)
+        return replace(failed, error=type(known)(text if part.place in text else f"{part.place}: {text}")), None
+    unit = found.info["parameters"].get("unit") or found.info["mesh"]["diagonal"]
+    seconds = {"build": outcome["seconds"]["total"]} if outcome and "seconds" in outcome else {}
+    return CookedPart(
+        target,
+        part,
+        files,
+        bytes=size,
+        triangles=len(part.faces),
+        leaves=found.leaves,
+        tolerance=found.info["parameters"]["tolerance"] * unit,
+        max_error=found.info["max_error"] * unit,
+        cached=outcome is not None and outcome["status"] == "skipped",
+        seconds={**seconds, "write": round(time.perf_counter() - start, 4)},
+        verdict=found.info["verdict"],
+    ), cooked
