@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from sdfcli.cook.asset import Asset
     from sdfcli.cook.run import CookedPart, CookRequest
 
-CACHE = "fields"
-"""Folder in the user's cache for fields by content."""
-
 Target = Annotated[str, one_of(*TARGETS), "`--for`: the simulator"]
 Place = Annotated[str, "the collision mesh's place in the asset"]
 
@@ -157,7 +154,7 @@ def cook(
     """
     from sdfcli.batch.messages import Settings
     from sdfcli.cook.asset import read_asset
-    from sdfcli.cook.run import CookRequest
+    from sdfcli.cook.run import CookRequest, user_cache
 
     most = memory_limit(max_memory)
     targets = tuple(dict.fromkeys(target))
@@ -169,7 +166,7 @@ def cook(
         update("reading")
         found = read_asset(asset, scale, root)
     settings = Settings(device, threads, most, force=force)
-    request = CookRequest(found, targets, output, cache or _user_cache(), config, settings, jobs, timeout, fail_fast)
+    request = CookRequest(found, targets, output, cache or user_cache(), config, settings, jobs, timeout, fail_fast)
     if not quiet:
         for note in found.notes:
             say(f"note: {asset}: {note}")
@@ -182,20 +179,6 @@ def cook(
         raise InputError(f"{asset}: no collision mesh in it")
     if code := worst_code([0, *codes]):
         raise typer.Exit(code)
-
-
-def _user_cache() -> Path:
-    """The user's cache folder for fields: by XDG_CACHE_HOME, or the platform's custom."""
-    import os
-    import sys
-
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = str(Path.home() / "Library" / "Caches")
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base, "sdfcli", CACHE)
 
 
 def _say_fault(asset: Path, fault: str, json: bool) -> int:

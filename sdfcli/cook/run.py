@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -96,6 +97,17 @@ class CookedPart:
 
 
 Progress = Callable[[str], None]
+
+
+def user_cache() -> Path:
+    """The folder for fields in the user's cache: by XDG_CACHE_HOME, or the platform's custom."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base, "sdfcli", "fields")
 
 
 def cook(request: CookRequest, progress: Progress = lambda _: None) -> Iterator[CookedPart]:
