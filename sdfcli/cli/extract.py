@@ -341,10 +341,11 @@ def _exact(opened: Any, mesh: Path | None, backend: Backend, notes: dict[str, st
     from sdfcli.query.mesh_distance import MeshDistance
     from sdfcli.scene import Scene
 
-    loaded = load_mesh(mesh, backend)
+    made = opened.info.get("parameters", {})
+    loaded = load_mesh(mesh, backend, made.get("scale"), made.get("units"))
     if opened.info.get("mesh", {}).get("sha256") != loaded.sha256:
         notes["mesh"] = f"{mesh}: is not the mesh that the field was built from"
-    sign = opened.info.get("parameters", {}).get("sign", "auto")
+    sign = made.get("sign", "auto")
     if "solid" in opened.info:
         sign = "auto"
     if {"solid", "holes"} & opened.info.keys():

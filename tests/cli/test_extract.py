@@ -155,6 +155,14 @@ def test_the_error_is_reported(folder: Path, tmp_path: Path) -> None:
     assert "deviation" not in report(folder / "ball.npy", "-o", tmp_path / "d.ply")
 
 
+def test_the_error_from_a_scaled_mesh(tmp_path: Path) -> None:
+    ball = trimesh.creation.icosphere(3)
+    ball.export(tmp_path / "ball.ply")
+    sdfcli.build(tmp_path / "ball.ply", scale=1000, tolerance=5e-3).save(tmp_path / "ball.h5")
+    told = report(tmp_path / "ball.h5", "-o", tmp_path / "a.ply", "--mesh", tmp_path / "ball.ply")
+    assert 0 < told["deviation"]["max"] < 20
+
+
 def test_closed_holes_are_told(tmp_path: Path) -> None:
     vertices, faces = shapes.icosphere(3)
     mesh = trimesh.Trimesh(vertices, faces[20:], process=False)
