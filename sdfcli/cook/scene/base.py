@@ -1,0 +1,124 @@
+"""Scene, the base of all formats, and Meshes, which collects a scene's parts."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from sdfcli.cook.part import Cooked, Part, part_name
+from sdfcli.errors import InputError, SdfError
+from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.formats.units import factor_to
+from sdfcli.mesh.load import load_mesh, make_mesh
+
+Arrays = tuple[Floats, Ints]
+"""Vertices (v, 3) and faces (f, 3)."""
+
+
+class Scene(ABC):
+    """A robot or a world.
+
+    kind    `urdf`, `mjcf` or `usd`.
+    path    its file.
+    parts   its collision meshes, each once, however often it occurs.
+    faults  one line per collision mesh that cannot be used, with its place; it stays as it is.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.parts: list[Part] = []
+        self.faults: list[str] = []
+
+    @abstractmethod
+    def write(self, folder: Path, cooked: Mapping[str, Cooked], home: Path | None = None) -> list[str]:
+        """Writes the scene into an existing folder, with the parts in `cooked`, by name, in place of their meshes.
+        Returns the names of the files written. home: the folder that they are moved to; None: they stay.
+
+        All other files that the scene names are named by paths relative to `home`; by absolute ones on another drive.
+        """
+
+
+class Meshes:
+    """Collects a scene's parts and faults; each file is read once. taken: names that parts may not have."""
+
+    def __init__(self, scene: Scene, taken: Iterable[str] = ()) -> None:
+        self._scene, self._taken = scene, {name.lower() for name in taken}
+        self._names: dict[Hashable, str | None] = {}
+        self._files: dict[Path, Arrays | InputError] = {}
+
+    def add(self, key: Hashable, name: str, place: str, read: Callable[[], tuple[Arrays, str]]) -> str | None:
+        """Name of the part with a key; None for a mesh that cannot be used. The first occurrence of the key is read,
+        with a place for messages. read: its arrays, and its file."""
+        if key not in self._names:
+            try:
+                (vertices, faces), source = read()
+                checked = make_mesh(vertices, faces, "the mesh")
+            except (SdfError, OSError, ValueError) as error:
+                self._scene.faults.append(f"{place}: {error}")
+                self._names[key] = None
+            else:
+                unique = part_name(name, _Lower(self._taken))
+                self._taken.add(unique.lower())  # some file systems ignore case
+                triangles = checked.faces.astype(np.int64)
+                self._scene.parts.append(Part(unique, checked.vertices, triangles, place, source))
+                self._names[key] = unique
+        return self._names[key]
+
+    def of_file(self, path: Path) -> Arrays:
+        """A mesh file in metres: as the file's unit says, if it names one. Raises as `load_mesh` does."""
+        if path not in self._files:
+            try:
+                mesh = load_mesh(path)
+                factor = 1.0 if mesh.units is None else factor_to("m", mesh.units)
+                self._files[path] = mesh.vertices * factor, mesh.faces.astype(np.int64)
+            except InputError as error:
+                self._files[path] = error
+        found = self._files[path]
+        if isinstance(found, InputError):
+            raise found
+        return found
+
+
+class _Lower:
+    """Names, without regard to case."""
+
+    def __init__(self, names: set[str]) -> None:
+        self._names = names
+
+    def __contains__(self, name: object) -> bool:
+        return str(name).lower() in self._names
+
+
+def scaled(arrays: Arrays, scale: Iterable[float]) -> Arrays:
+    """A mesh scaled per axis; faces are turned round if the scale mirrors it. Raises InputError for a scale of 0."""
+    factors = np.array(list(scale), np.float64)
+    if not (np.isfinite(factors).all() and factors.all()):
+        raise InputError(f"a scale of {' '.join(f'{each:g}' for each in factors)}; it must be finite and not 0")
+    vertices, faces = arrays
+    with np.errstate(over="ignore", under="ignore"):
+        return vertices * factors, faces[:, ::-1] if np.prod(np.sign(factors)) < 0 else faces
+
+
+def numbers(text: str, count: int, what: str) -> list[float]:
+    """Numbers of an attribute. Raises InputError unless it has `count` finite ones."""
+    words = text.split()
+    if len(words) == count and all(re.fullmatch(r"[-+.0-9eE]+", word) for word in words):
+        try:
+            found = [float(word) for word in words]
+        except ValueError:
+            found = []
+        if found and np.isfinite(found).all():
+            return found
+    raise InputError(f"{what} {text[:60]!a}: use {count} finite numbers")
+
+
+def shown(name: str) -> str:
+    """A name for messages: short, and quoted with escapes if it has odd characters."""
+    return name if re.fullmatch(r"[\w./:+@-]([\w ./:+@-]{0,98}[\w./:+@-])?", name, re.ASCII) else f"{name[:80]!a}"
