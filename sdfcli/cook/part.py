@@ -40,7 +40,8 @@ class Cooked:
     files  names of the files written.
     urdf   the child of `<geometry>`; None: the element stays, with the file's path mended.
     mjcf   attributes of the `<geom>`, merged into its own (None as a value removes one), and under `mjcf_asset` and
-           `mjcf_extension` the elements for `<asset>` and `<extension>`.
+           `mjcf_extension` the elements for `<asset>` and `<extension>`; `mjcf_children`: children of the `<geom>`.
+    mjcf_copy  attributes merged into a copy of the original `<geom>` that stays beside it; None: no copy.
     usd    attributes for the prim: name to (type name as in `token`, `float`, `asset`, value); and `usd_schemas`, API
            schemas to apply.
     """
@@ -48,6 +49,8 @@ class Cooked:
     files: list[str]
     urdf: Element | None = None
     mjcf: dict[str, str | None] | None = None
+    mjcf_children: list[Element] = field(default_factory=list)
+    mjcf_copy: dict[str, str | None] | None = None
     mjcf_asset: list[Element] = field(default_factory=list)
     mjcf_extension: list[Element] = field(default_factory=list)
     usd: dict[str, tuple[str, Any]] = field(default_factory=dict)
