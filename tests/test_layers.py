@@ -29,7 +29,7 @@ LAYERS = [
     "vdb",
     "field",
     "query",
-    "torch jax warp",
+    "torch jax mujoco warp",
     "quality",
     "extract",
     "solid",

@@ -18,7 +18,7 @@ LAYERS = [  # high to low
     [("solid", "any triangles as a solid, by a flood of the outside")],
     [("extract", "surfaces, the scan over devices")],
     [("quality", "checks of meshes, estimates, measured errors, the float64 reference")],
-    [("torch", "with gradients"), ("jax", "the same"), ("warp", "the same")],
+    [("torch", "with gradients"), ("jax", "the same"), ("warp", "the same"), ("mujoco", "octrees")],
     [("query", "distances of meshes, neighbours, contacts")],
     [("field", "the finished field: sampling, quantising, HDF5")],
     [("vdb", "level sets in blocks of 8 x 8 x 8 voxels; OpenVDB's and NanoVDB's files")],

@@ -43,6 +43,7 @@ EXTRAS = {
     "usd": ("usd-core",),
     "torch": ("torch",),
     "jax": ("jax",),
+    "mujoco": ("mujoco",),
 }
 """Packages of each other extra."""
 OTHERS = ("CUDA_VISIBLE_DEVICES", "CUPY_ACCELERATORS", "CUPY_CACHE_DIR", "NO_COLOR", "OMP_NUM_THREADS", "TMPDIR")

@@ -1,0 +1,103 @@
+"""MuJoCo: an `.oct` file per mesh, which the plugin `sdfcli.field` reads, and an example for a mesh without a scene."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
+
+from sdfcli.cook.config import CookConfig
+from sdfcli.cook.part import Cooked, Part
+from sdfcli.field.field import Field
+from sdfcli.mujoco.oct_file import predicted_size, write_oct
+from sdfcli.mujoco.octree import Octree
+from sdfcli.params import BuildKeywords
+from sdfcli.quality.estimate import estimate
+
+SCENES = ("mjcf",)
+PLUGIN = "sdfcli.field"
+TOLERANCE = 2e-4
+"""Maximum error near the surface, as a share of the diagonal: the largest with which a peg with 0.1 mm of clearance
+enters plates from 0.04 to 1 m (docs/internals/cook.md)."""
+BAND = 4
+"""Distance up to which the tolerance holds, in tolerances: contacts need no more."""
+LARGEST = 0.5
+"""Maximum tolerance and band, as a share of the diagonal."""
+
+
+def parameters(config: CookConfig, part: Part) -> BuildKeywords:
+    """The preset, or the configuration's tolerance and band."""
+    diagonal = part.diagonal
+    tolerance = TOLERANCE if config.tolerance is None else min(config.tolerance / diagonal, LARGEST)
+    band = BAND * tolerance if config.band is None else config.band / diagonal
+    return {"tolerance": tolerance, "band": min(band, LARGEST)}
+
+
+def predicted_bytes(config: CookConfig, part: Part) -> int:
+    """Size of the `.oct` file, from an estimate of the leaf count."""
+    return predicted_size(estimate((part.vertices, part.faces), **parameters(config, part)).leaves)
+
+
+def write(field: Field, part: Part, config: CookConfig, folder: Path, octree: bool = False) -> Cooked:
+    """Writes `NAME.oct`, and for a mesh without a scene `NAME.xml`, in which it falls on a floor. octree: the geom
+    collides by its mesh's octree, which is put into the compiled model, not by the plugin.
+
+    The geom's mesh is made by MuJoCo from the field, in the field's frame, and has no mass, since MuJoCo would take its
+    centre of mass for the geom's origin. A copy of the original geom keeps mass and picture, and does not collide.
+    """
+    name = f"{part.name}.oct"
+    write_oct(folder / name, Octree.of(field))
+    instance = f"{part.name}_sdf"
+    extension = Element("plugin", plugin=PLUGIN)
+    SubElement(SubElement(extension, "instance", name=instance), "config", key="file", value=name)
+    mesh = Element("mesh", name=instance)
+    SubElement(mesh, "plugin", instance=instance)
+    cooked = Cooked(
+        [name],
+        mjcf={"type": "sdf", "mesh": instance, "mass": "0", "density": None, "group": "3"},
+        mjcf_children=[] if octree else [Element("plugin", instance=instance)],
+        mjcf_copy={"name": None, "contype": "0", "conaffinity": "0"},
+        mjcf_asset=[mesh],
+        mjcf_extension=[extension],
+    )
+    if part.place == part.source:
+        cooked.files.append(write_example(part, cooked, folder))
+    return cooked
+
+
+def write_example(part: Part, cooked: Cooked, folder: Path) -> str:
+    """Writes `NAME.xml`, a scene in which a part falls on a floor, and returns its name."""
+    root = Element("mujoco", model=part.name)
+    if cooked.mjcf_extension:
+        SubElement(root, "extension").extend(cooked.mjcf_extension)
+    asset = SubElement(root, "asset")
+    numbers = {
+        "vertex": " ".join(map(repr, part.vertices.reshape(-1).tolist())),
+        "face": " ".join(map(str, part.faces.reshape(-1).tolist())),
+    }
+    SubElement(asset, "mesh", numbers, name=part.name)
+    asset.extend(cooked.mjcf_asset)
+    world = SubElement(root, "worldbody")
+    SubElement(world, "light", pos="0 0 10", dir="0 0 -1", directional="true")
+    SubElement(world, "geom", type="plane", size="0 0 1")
+    low = float(part.vertices[:, 2].min())
+    body = SubElement(world, "body", name=part.name, pos=f"0 0 {0.1 * part.diagonal - low!r}")
+    SubElement(body, "freejoint")
+    body.extend(merged_geoms(Element("geom", type="mesh", mesh=part.name), cooked))
+    indent(root)
+    ElementTree(root).write(folder / f"{part.name}.xml", encoding="utf-8")
+    return f"{part.name}.xml"
+
+
+def merged_geoms(geom: Element, cooked: Cooked) -> list[Element]:
+    """A `<geom>` of a scene, cooked: itself, and its copy if it has one. The original stays as it is."""
+    geoms = [_changed(geom, cooked.mjcf or {}, cooked.mjcf_children)]
+    if cooked.mjcf_copy is not None:
+        geoms.append(_changed(geom, cooked.mjcf_copy, []))
+    return geoms
+
+
+def _changed(geom: Element, changes: dict[str, str | None], children: list[Element]) -> Element:
+    attributes = {**geom.attrib, **changes}
+    made = Element(geom.tag, {key: value for key, value in attributes.items() if value is not None})
+    made.extend([*geom, *children])
+    return made
