@@ -38,7 +38,8 @@ class Cooked:
     """What a target wrote for a part, and how scenes name it. File names are relative to the output folder.
 
     files  names of the files written.
-    urdf   the child of `<geometry>`; None: the element stays, with the file's path mended.
+    urdf   the child of `<geometry>`; None: the element stays, with the file's path mended. And under `urdf_collision`
+           elements for the `<collision>`, beside its geometry.
     mjcf   attributes of the `<geom>`, merged into its own (None as a value removes one), and under `mjcf_asset` and
            `mjcf_extension` the elements for `<asset>` and `<extension>`.
     usd    attributes for the prim: name to (type name as in `token`, `float`, `asset`, value); and `usd_schemas`, API
@@ -47,6 +48,7 @@ class Cooked:
 
     files: list[str]
     urdf: Element | None = None
+    urdf_collision: list[Element] = field(default_factory=list)
     mjcf: dict[str, str | None] | None = None
     mjcf_asset: list[Element] = field(default_factory=list)
     mjcf_extension: list[Element] = field(default_factory=list)
