@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,28 @@ from sdfcli.cook.config import CookConfig
 from sdfcli.cook.part import Part
 
 Floats = npt.NDArray[np.float64]
+
+
+def random() -> np.random.Generator:
+    """New numbers at each run."""
+    return np.random.default_rng(int.from_bytes(os.urandom(8), "little"))
+
+
+def some_part(rng: np.random.Generator) -> Part:
+    """A bored plate or a star, of random size and place."""
+    shape = shapes.bored(shapes.ring(12, 1.0), shapes.ring(12, 0.6), 0.5) if rng.random() < 0.5 else shapes.star(rng, 2)
+    size = 10.0 ** rng.uniform(-2, 1)
+    return part_of((size * (shape[0] + rng.normal(size=3)), shape[1]))
+
+
+def longest(part: Part) -> float:
+    """The longest side of a part's box."""
+    return float(np.ptp(part.vertices, axis=0).max())
+
+
+def size_of(files: list[str], folder: Path) -> int:
+    """Bytes of files together."""
+    return sum((folder / name).stat().st_size for name in files)
 
 
 def part_of(shape: shapes.Shape, name: str = "part") -> Part:

@@ -35,6 +35,8 @@ NODE_BYTES = 4 + 12 + 8
 SCHEMA = b"v4-sdf-grid"
 EPS = float(np.finfo(np.float32).eps)
 """Genesis's smallest number, for `gs.init(precision="32")`: added to cell edges in metres."""
+NEAR = 1e-3
+"""Distance, in cells, below which the nearest point gives no direction."""
 CLASS = b"cgenesis.engine.mesh\nSDFGrid\n"
 
 
@@ -90,7 +92,8 @@ def grid_values(
     field: Field, part: Part, nodes: npt.NDArray[np.int64], cell: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.int64], float, npt.NDArray[np.float64]]:
     """Distances, unit gradients (…, 3) and nearest vertices at nodes [i, j, k], the largest distance, and the matrix
-    from the mesh to node numbers. A node's nearest vertex is one of its nearest face, as in Genesis."""
+    from the mesh to node numbers. As in Genesis, gradients point away from a node's nearest point on the mesh, or, inside,
+    to it, and its nearest vertex is one of its nearest face. A solid's gradients are the field's."""
     check_fits(8 * NODE_BYTES * int(nodes.prod()))
     centre = (part.vertices.min(axis=0) + part.vertices.max(axis=0)) / 2
     size = (nodes - 1) * cell
@@ -101,10 +104,15 @@ def grid_values(
         chunk = slice(first, min(first + PIECE, value.size))
         index = np.stack(np.unravel_index(np.arange(chunk.start, chunk.stop), nodes), axis=1)
         at = centre - size / 2 + index * cell
-        value.reshape(-1)[chunk], slope = field.sample_with_gradient(at)
+        distance, slope = field.sample_with_gradient(at)
+        value.reshape(-1)[chunk] = distance
+        point, face = mesh.closest(at)
+        if "solid" not in field.info:
+            away = np.sign(distance)[:, None] * (at - point)
+            slope = np.where(np.linalg.norm(away, axis=1, keepdims=True) > NEAR * cell.min(), away, slope)
         length = np.linalg.norm(slope, axis=1, keepdims=True)
         grad.reshape(-1, 3)[chunk] = slope / np.where(length > 0, length, 1)
-        corner = part.faces[mesh.closest(at)[1]]
+        corner = part.faces[face]
         far = np.linalg.norm(part.vertices[corner] - at[:, None], axis=2)
         vertex.reshape(-1)[chunk] = corner[np.arange(len(at)), far.argmin(axis=1)]
     matrix = np.diag(np.append((nodes - 1) / size, 1.0))

@@ -59,7 +59,7 @@ def plan_for(
     preset: cells along the longest side where the configuration is silent.
     size: bytes of the part's files. A preset's cells are enlarged until `max_bytes` holds.
     ratio: cell edge in tolerances.
-    margin: preset in metres. None: a tenth of the longest side.
+    margin: preset in metres. None: a tenth of the longest side, or the band if wider.
 
     Raises InputError for a part of one point, and where `max_bytes` or the largest grid contradict the tolerance.
     """
@@ -67,7 +67,6 @@ def plan_for(
     longest = float((high - low).max())
     if not longest > 0:
         raise InputError(f"{part.place}: all vertices are one point; remove this collision mesh")
-    space = config.margin if config.margin is not None else longest / 10 if margin is None else margin
     if config.cells is not None:
         cell = longest / config.cells
     else:
@@ -81,6 +80,9 @@ def plan_for(
     def with_cell(cell: float) -> Plan:
         tolerance = cell / ratio if config.tolerance is None else config.tolerance
         band = BAND * tolerance if config.band is None else config.band
+        space = max(longest / 10, band) if margin is None else margin
+        if config.margin is not None:
+            space = config.margin
         return Plan(tolerance, band, low - space, high + space, cell)
 
     made = with_cell(cell)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -41,23 +40,15 @@ def sampled(sdf: Any, points: cook_parts.Floats) -> cook_parts.Floats:
 
 @pytest.fixture
 def rng() -> np.random.Generator:
-    return np.random.default_rng(int.from_bytes(os.urandom(8), "little"))
-
-
-def some_part(rng: np.random.Generator) -> Any:
-    """A bored plate or a star, of random size and place."""
-    shape = shapes.bored(shapes.ring(12, 1.0), shapes.ring(12, 0.6), 0.5) if rng.random() < 0.5 else shapes.star(rng, 2)
-    size = 10.0 ** rng.uniform(-2, 1)
-    return cook_parts.part_of((size * (shape[0] + rng.normal(size=3)), shape[1]))
+    return cook_parts.random()
 
 
 @pytest.mark.parametrize(("form", "share"), [("uint16", 0), ("float32", 0), ("uint8", 0.06)])
 def test_distances(form: str, share: float, rng: np.random.Generator, tmp_path: Path) -> None:
     """At 10^5 points within the band, Newton's distance is the field's and the exact one, within the tolerance; eight
     bits add half a step of theirs."""
-    part = some_part(rng)
-    size = float(np.ptp(part.vertices, axis=0).max())
-    config = CookConfig(tolerance=size / rng.uniform(40, 120), newton=NewtonCall(texture_format=form))
+    part = cook_parts.some_part(rng)
+    config = CookConfig(tolerance=cook_parts.longest(part) / rng.uniform(40, 120), newton=NewtonCall(texture_format=form))
     assert config.tolerance is not None
     field = cook_parts.field_of(target, part, config)
     written = target.write(field, part, config, tmp_path)
@@ -74,7 +65,7 @@ def test_distances(form: str, share: float, rng: np.random.Generator, tmp_path: 
 
 def test_found_by_newton(rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The public call, its test for CUDA passed over, loads the file of a mesh read from the file beside it."""
-    part = some_part(rng)
+    part = cook_parts.some_part(rng)
     config = CookConfig(cells=32)
     written = target.write(cook_parts.field_of(target, part, config), part, config, tmp_path)
     trimesh = pytest.importorskip("trimesh")
@@ -140,7 +131,7 @@ def test_soup(rng: np.random.Generator, tmp_path: Path) -> None:
 
 def test_same_bytes(rng: np.random.Generator, tmp_path: Path) -> None:
     """Files have no time stamps."""
-    part, config = some_part(rng), CookConfig(cells=16)
+    part, config = cook_parts.some_part(rng), CookConfig(cells=16)
     field = cook_parts.field_of(target, part, config)
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -151,12 +142,12 @@ def test_same_bytes(rng: np.random.Generator, tmp_path: Path) -> None:
 
 def test_size(rng: np.random.Generator, tmp_path: Path) -> None:
     """The prediction is within a factor of 2; a limit coarsens a preset, and refuses what a tolerance cannot keep."""
-    part, config = some_part(rng), CookConfig(cells=80)
+    part, config = cook_parts.some_part(rng), CookConfig(cells=80)
     written = target.write(cook_parts.field_of(target, part, config), part, config, tmp_path)
-    size = sum((tmp_path / name).stat().st_size for name in written.files)
+    size = cook_parts.size_of(written.files, tmp_path)
     assert size / 2 <= target.predicted_bytes(config, part) <= 2 * size
     assert target.predicted_bytes(CookConfig(max_bytes=size), part) <= size < target.predicted_bytes(CookConfig(), part)
-    tolerance = float(np.ptp(part.vertices, axis=0).max()) / 200
+    tolerance = cook_parts.longest(part) / 200
     with pytest.raises(InputError, match="a larger --tolerance or --max-bytes"):
         target.parameters(CookConfig(tolerance=tolerance, max_bytes=10_000), part)
     with pytest.raises(InputError, match="up to 1024; use --tolerance"):
