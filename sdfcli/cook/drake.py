@@ -15,13 +15,12 @@ from sdfcli.extract.isosurface import isosurface
 from sdfcli.extract.mesh_file import write_obj
 from sdfcli.field.field import Field
 from sdfcli.params import BuildKeywords
-from sdfcli.query.mesh_distance import MeshDistance
 
 SCENES = ("urdf",)
 PRESET = 64
 """Cells along the longest side: contact surfaces cost time by triangles."""
-RATIO = 2.0
-"""Cell edge in tolerances."""
+RATIO = 0.75
+"""Cell edge in tolerances: cells cut sharp edges."""
 TRIANGLES = 3.0
 """Triangles per cell face of area, about."""
 TRIANGLE_BYTES = 50
@@ -38,12 +37,12 @@ def predicted_bytes(config: CookConfig, part: Part) -> int:
 
 
 def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
-    """Writes `NAME.obj`. Its edges are sharp unless the part is cooked as a solid."""
+    """Writes `NAME.obj`, by marching cubes. Sharp edges are cut: Drake refuses queries of surfaces with folds, which
+    thin triangles along an edge may be."""
     check_signed(field, part)
     plan, name = _plan(config, part), f"{part.name}.obj"
-    sharp = None if "solid" in field.info else MeshDistance((part.vertices, part.faces), device="cpu")
     cells = int(np.ceil(field.domain.length / plan.cell))
-    write_obj(folder / name, isosurface(field, cells=cells, sharp=sharp, device="cpu"))
+    write_obj(folder / name, isosurface(field, cells=cells, device="cpu"))
     properties = Element("drake:proximity_properties")
     SubElement(properties, "drake:rigid_hydroelastic")
     return Cooked(files=[name], urdf=Element("mesh", filename=name), urdf_collision=[properties])
