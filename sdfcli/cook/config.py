@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sdfcli.cook.tables import GenesisTable, NewtonCall, PhysxTable
 from sdfcli.errors import UsageError
@@ -31,9 +31,9 @@ class CookConfig:
     margin: float | None = None
     cells: int | None = None
     max_bytes: int | None = None
-    newton: NewtonCall = NewtonCall()
-    physx: PhysxTable = PhysxTable()
-    genesis: GenesisTable = GenesisTable()
+    newton: NewtonCall = field(default_factory=NewtonCall)
+    physx: PhysxTable = field(default_factory=PhysxTable)
+    genesis: GenesisTable = field(default_factory=GenesisTable)
     solid: bool = False
 
     def __post_init__(self) -> None:

@@ -92,8 +92,8 @@ def grid_values(
     field: Field, part: Part, nodes: npt.NDArray[np.int64], cell: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.int64], float, npt.NDArray[np.float64]]:
     """Distances, unit gradients (…, 3) and nearest vertices at nodes [i, j, k], the largest distance, and the matrix
-    from the mesh to node numbers. As in Genesis, gradients point away from a node's nearest point on the mesh, or, inside,
-    to it, and its nearest vertex is one of its nearest face. A solid's gradients are the field's."""
+    from the mesh to node numbers. As in Genesis, gradients are directions from a node's nearest point on the mesh, or
+    to it inside, and its nearest vertex is one of its nearest face. A solid's gradients are the field's."""
     check_fits(8 * NODE_BYTES * int(nodes.prod()))
     centre = (part.vertices.min(axis=0) + part.vertices.max(axis=0)) / 2
     size = (nodes - 1) * cell

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from sdfcli.cook.config import CookConfig
 from sdfcli.cook.mesh_file import check_signed, welded, write_part
-from sdfcli.cook.tables import NewtonCall
 from sdfcli.cook.part import Cooked, Part
 from sdfcli.cook.plan import Plan, build_parameters, plan_for
 from sdfcli.cook.sparse_grid import SIZE, VALUES, packed, predicted_blocks, quantised, sides_for, sparse_grid
+from sdfcli.cook.tables import NewtonCall
 from sdfcli.field.field import Field
 from sdfcli.params import BuildKeywords
 

@@ -60,9 +60,7 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
         "physxSDFMeshCollision:sdfNarrowBandThickness": ("float", min(plan.band / diagonal, 1.0)),
         "physxSDFMeshCollision:sdfMargin": ("float", float(side.max() - longest) / 2 / diagonal),
     }
-    return Cooked(
-        files=[name, HEADER], usd=usd, usd_schemas=["PhysicsMeshCollisionAPI", "PhysxSDFMeshCollisionAPI"]
-    )
+    return Cooked(files=[name, HEADER], usd=usd, usd_schemas=["PhysicsMeshCollisionAPI", "PhysxSDFMeshCollisionAPI"])
 
 
 def _sparse(field: Field, plan: Plan, bits: int) -> bytes:
@@ -103,9 +101,7 @@ def _file(
     """bits: 0 for a dense grid. coarse, slots: [i, j, k]; in the file x is fastest."""
     counts = coarse.size, texture.nbytes, slots.size
     subgrid = SIZE if bits else 0
-    head = HEAD.pack(
-        MAGIC, VERSION, *dims, *lower, spacing, subgrid, *sides, low, low + span, bits // 8, *counts
-    )
+    head = HEAD.pack(MAGIC, VERSION, *dims, *lower, spacing, subgrid, *sides, low, low + span, bits // 8, *counts)
     arrays = coarse.transpose(), slots.transpose(), texture
     return head + b"".join(np.ascontiguousarray(each, each.dtype.newbyteorder("<")).tobytes() for each in arrays)
 

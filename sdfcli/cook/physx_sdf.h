@@ -32,7 +32,7 @@ struct PhysxSdfHead {
 static_assert(sizeof(PhysxSdfHead) == 96, "the head of the file");
 
 class PhysxSdf {
-public:
+  public:
     // Whether the file could be read. The descriptor points into this object's memory.
     bool read(const char* path, physx::PxSDFDesc& descriptor) {
         std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path, "rb"), std::fclose);
@@ -56,7 +56,7 @@ public:
         return true;
     }
 
-private:
+  private:
     std::unique_ptr<uint32_t[]> data;
 
     template <class Bounded>

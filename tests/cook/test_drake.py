@@ -1,4 +1,4 @@
-"""Surfaces for Drake, loaded through its URDF parser, asked for distances, and a box at rest by hydroelastic contact."""
+"""Surfaces for Drake, through its URDF parser: distances, and a box at rest by hydroelastic contact."""
 
 from __future__ import annotations
 

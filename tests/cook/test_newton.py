@@ -48,7 +48,9 @@ def test_distances(form: str, share: float, rng: np.random.Generator, tmp_path: 
     """At 10^5 points within the band, Newton's distance is the field's and the exact one, within the tolerance; eight
     bits add half a step of theirs."""
     part = cook_parts.some_part(rng)
-    config = CookConfig(tolerance=cook_parts.longest(part) / rng.uniform(40, 120), newton=NewtonCall(texture_format=form))
+    config = CookConfig(
+        tolerance=cook_parts.longest(part) / rng.uniform(40, 120), newton=NewtonCall(texture_format=form)
+    )
     assert config.tolerance is not None
     field = cook_parts.field_of(target, part, config)
     written = target.write(field, part, config, tmp_path)

@@ -57,15 +57,17 @@ float at(const PxSDFDesc& d, const float* p) {
     }
     const float* values = (const float*)d.sdf.data;
     uint32_t slot = 0xFFFFFFFFu;
-    if (!dense) slot = ((const uint32_t*)d.sdfStartSlots.data)[(block[2] * coarse[1] + block[1]) * coarse[0] + block[0]];
+    const uint32_t* slots = (const uint32_t*)d.sdfStartSlots.data;
+    if (!dense) slot = slots[(block[2] * coarse[1] + block[1]) * coarse[0] + block[0]];
     float total = 0;
     for (int corner = 0; corner < 8; corner++) {
         int i[3]; float w = 1;
         for (int k = 0; k < 3; k++) {
             const int up = corner >> k & 1;
-            const float t = slot == 0xFFFFFFFFu ? f[k] / s - block[k] : f[k] - cell[k];
+            const bool fine = slot != 0xFFFFFFFFu;
+            const float t = fine ? f[k] - cell[k] : f[k] / s - block[k];
             w *= up ? t : 1 - t;
-            i[k] = (slot == 0xFFFFFFFFu ? block[k] : int(slot >> 10 * k & 1023) * (s + 1) + cell[k] - block[k] * s) + up;
+            i[k] = (fine ? int(slot >> 10 * k & 1023) * (s + 1) + cell[k] - block[k] * s : block[k]) + up;
         }
         float v;
         if (slot == 0xFFFFFFFFu) v = values[(i[2] * side[1] + i[1]) * side[0] + i[0]];
@@ -123,7 +125,9 @@ def answers(reader: Path, file: Path, points: cook_parts.Floats) -> cook_parts.F
     return np.frombuffer(found.stdout, "<f4").astype(np.float64)
 
 
-@pytest.mark.parametrize("table", [PhysxTable(bits=8), PhysxTable(bits=16), PhysxTable(bits=32), PhysxTable(dense=True)])
+@pytest.mark.parametrize(
+    "table", [PhysxTable(bits=8), PhysxTable(bits=16), PhysxTable(bits=32), PhysxTable(dense=True)]
+)
 def test_distances(table: PhysxTable, reader: Path, rng: np.random.Generator, tmp_path: Path) -> None:
     """At 10^5 points within the band, the descriptor gives the field's and the exact distance within the tolerance;
     eight bits add half a step of theirs."""
