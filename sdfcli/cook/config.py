@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from sdfcli.cook.tables import GenesisTable, NewtonCall, PhysxTable
 from sdfcli.errors import UsageError
 from sdfcli.params import LENGTHS, real, whole
 
@@ -23,6 +24,7 @@ class CookConfig:
         margin: metres of space around a mesh's box in targets that store boxes. None: the target's preset.
         cells: cells along the longest side, for targets that store grids. None: as the tolerance asks.
         max_bytes: maximum size of a mesh's files. None: no limit.
+        newton, physx, genesis: tables of their names.
         solid: cook the solid that `sdfcli.solidify` makes of each mesh, for soups; else the mesh as it is.
     """
 
@@ -31,6 +33,9 @@ class CookConfig:
     margin: float | None = None
     cells: int | None = None
     max_bytes: int | None = None
+    newton: NewtonCall = field(default_factory=NewtonCall)
+    physx: PhysxTable = field(default_factory=PhysxTable)
+    genesis: GenesisTable = field(default_factory=GenesisTable)
     solid: bool = False
 
     def __post_init__(self) -> None:

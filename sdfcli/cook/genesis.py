@@ -1,0 +1,136 @@
+"""Genesis: `.gsd` files that it finds in its cache by their key, in place of cooking.
+
+Layout of `genesis/engine/mesh.py` and `utils/cache.py`, Genesis 1.4: the grid has a fixed number of nodes if the
+material says `sdf_min_res=R, sdf_max_res=R`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.cook.config import CookConfig
+from sdfcli.cook.mesh_file import check_signed, welded, write_part
+from sdfcli.cook.part import Cooked, Part
+from sdfcli.cook.plan import Plan, build_parameters, plan_for
+from sdfcli.errors import InputError
+from sdfcli.export.lattice import PIECE, check_fits
+from sdfcli.field.field import Field
+from sdfcli.params import BuildKeywords
+from sdfcli.query.mesh_distance import MeshDistance
+
+SCENES = ("urdf", "mjcf")
+PRESET = 106
+"""Cells along the longest side: with the margins, 128 nodes, Genesis's own maximum."""
+MARGIN = 0.1
+"""Space on each side of the box, in longest sides, as Genesis has it."""
+NODES = 16, 1024
+"""Minimum of Genesis, and our maximum, along an axis."""
+NODE_BYTES = 4 + 12 + 8
+SCHEMA = b"v4-sdf-grid"
+EPS = float(np.finfo(np.float32).eps)
+"""Genesis's smallest number, for `gs.init(precision="32")`: added to cell edges in metres."""
+NEAR = 1e-3
+"""Distance, in cells, below which the nearest point gives no direction."""
+CLASS = b"cgenesis.engine.mesh\nSDFGrid\n"
+
+
+def parameters(config: CookConfig, part: Part) -> BuildKeywords:
+    """Build parameters: an eighth of the tolerance."""
+    return build_parameters(_plan(config, part), part)
+
+
+def predicted_bytes(config: CookConfig, part: Part) -> int:
+    """Size of the cached file and the mesh."""
+    return int(_size(part, _plan(config, part)))
+
+
+def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
+    """Writes `gsd/KEY.gsd`, for `GS_CACHE_FILE_PATH`, and the mesh, `NAME.obj`, from which Genesis computes the key."""
+    check_signed(field, part)
+    resolution = resolution_of(config, part)
+    part = welded(part)
+    nodes, cell = grid_of(part, resolution)
+    name = f"gsd/{cache_key(part, nodes, cell, config.genesis.version)}.gsd"
+    (folder / "gsd").mkdir(exist_ok=True)
+    (folder / name).write_bytes(pickled(*grid_values(field, part, nodes, cell)))
+    return Cooked(files=[name, write_part(part, folder)])
+
+
+def resolution_of(config: CookConfig, part: Part) -> int:
+    """The material's `sdf_min_res` and `sdf_max_res`: nodes along every axis."""
+    plan = _plan(config, part)
+    count = int(np.ceil((plan.high - plan.low).max() / plan.cell - 1e-6)) + 1
+    if not NODES[0] <= count <= NODES[1]:
+        raise InputError(f"{part.place}: {count} nodes, and Genesis's grids have {NODES[0]} to {NODES[1]}; use --cells")
+    return count
+
+
+def grid_of(part: Part, resolution: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Nodes (3,) and cell edges (3,) of Genesis's grid for a part."""
+    side = np.ptp(part.vertices, axis=0)
+    size = 2 * MARGIN * side.max() + side
+    cell = EPS + size / (resolution - 1)
+    return np.ceil(size / cell).astype(np.int64) + 1, cell
+
+
+def cache_key(part: Part, nodes: npt.NDArray[np.int64], cell: npt.NDArray[np.float64], version: str) -> str:
+    """Genesis's name for a grid: SHA-256 of its mesh, its shape, and the versions."""
+    found = hashlib.sha256()
+    for array in (part.vertices, part.faces, nodes, cell):
+        found.update(np.ascontiguousarray(array).tobytes())
+    found.update(SCHEMA + version.encode())
+    return found.hexdigest()
+
+
+def grid_values(
+    field: Field, part: Part, nodes: npt.NDArray[np.int64], cell: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.int64], float, npt.NDArray[np.float64]]:
+    """Distances, unit gradients (…, 3) and nearest vertices at nodes [i, j, k], the largest distance, and the matrix
+    from the mesh to node numbers. As in Genesis, gradients are directions from a node's nearest point on the mesh, or
+    to it inside, and its nearest vertex is one of its nearest face. A solid's gradients are the field's."""
+    check_fits(8 * NODE_BYTES * int(nodes.prod()))
+    centre = (part.vertices.min(axis=0) + part.vertices.max(axis=0)) / 2
+    size = (nodes - 1) * cell
+    value, grad = np.empty(nodes, np.float32), np.empty((*nodes, 3), np.float32)
+    vertex = np.empty(nodes, np.int64)
+    mesh = MeshDistance((part.vertices, part.faces), sign="none", device="cpu")
+    for first in range(0, value.size, PIECE):
+        chunk = slice(first, min(first + PIECE, value.size))
+        index = np.stack(np.unravel_index(np.arange(chunk.start, chunk.stop), nodes), axis=1)
+        at = centre - size / 2 + index * cell
+        distance, slope = field.sample_with_gradient(at)
+        value.reshape(-1)[chunk] = distance
+        point, face = mesh.closest(at)
+        if "solid" not in field.info:
+            away = np.sign(distance)[:, None] * (at - point)
+            slope = np.where(np.linalg.norm(away, axis=1, keepdims=True) > NEAR * cell.min(), away, slope)
+        length = np.linalg.norm(slope, axis=1, keepdims=True)
+        grad.reshape(-1, 3)[chunk] = slope / np.where(length > 0, length, 1)
+        corner = part.faces[face]
+        far = np.linalg.norm(part.vertices[corner] - at[:, None], axis=2)
+        vertex.reshape(-1)[chunk] = corner[np.arange(len(at)), far.argmin(axis=1)]
+    matrix = np.diag(np.append((nodes - 1) / size, 1.0))
+    matrix[:3, 3] = (nodes - 1) / 2 - matrix.diagonal()[:3] * centre
+    return value, grad, vertex, float(value.max()), matrix
+
+
+def pickled(*values: object) -> bytes:
+    """The pickle of Genesis's named tuple of these values, NumPy arrays and numbers, written without importing it."""
+    body = pickle.dumps(values, protocol=3)  # without frames: opcodes may be put around it
+    return body[:2] + CLASS + body[2:-1] + b"\x81."  # class, arguments, NEWOBJ, STOP
+
+
+def _plan(config: CookConfig, part: Part) -> Plan:
+    margin = MARGIN * float(np.ptp(part.vertices, axis=0).max())
+    return plan_for(replace(config, margin=None), part, PRESET, lambda plan: _size(part, plan), margin=margin)
+
+
+def _size(part: Part, plan: Plan) -> float:
+    nodes = np.ceil((plan.high - plan.low).max() / plan.cell) + 1
+    return float(NODE_BYTES * nodes**3 + 60 * len(part.vertices) + 20 * len(part.faces))

@@ -1,0 +1,36 @@
+"""Meshes beside cooked files, and what all targets ask of a field."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from sdfcli.cook.part import Part
+from sdfcli.errors import InputError
+from sdfcli.extract.marching_cubes import Surface
+from sdfcli.extract.mesh_file import write_obj
+from sdfcli.field.field import Field
+from sdfcli.field.stated_error import is_unsigned
+from sdfcli.runtime.libraries import import_trimesh
+
+
+def welded(part: Part) -> Part:
+    """The part as trimesh loads it from a file, with equal vertices welded, so that loading it changes nothing:
+    simulators compute keys from the loaded mesh."""
+    mesh = import_trimesh().Trimesh(part.vertices, part.faces, process=True)
+    return replace(part, vertices=np.array(mesh.vertices, np.float64), faces=np.array(mesh.faces, np.int64))
+
+
+def write_part(part: Part, folder: Path) -> str:
+    """Writes `NAME.obj`, with all digits and in the part's order. Returns its name."""
+    name = f"{part.name}.obj"
+    write_obj(folder / name, Surface(part.vertices, part.faces.astype("u4"), cut=False))
+    return name
+
+
+def check_signed(field: Field, part: Part) -> None:
+    """Raises InputError for a field without an inside."""
+    if is_unsigned(field):
+        raise InputError(f"{part.place}: the mesh has no inside, and simulators need one; use --solid")
