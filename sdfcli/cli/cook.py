@@ -120,6 +120,16 @@ def cook(
     solid: Annotated[
         bool, typer.Option("--solid", help="Cook the solids that `sdfcli solidify` makes, for soups and open meshes.")
     ] = False,
+    choices: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="An option of one simulator, as newton.max_resolution=128; repeat it for several.",
+            show_default=False,
+            rich_help_panel=options.ADVANCED,
+        ),
+    ] = None,
     scale: Scale = None,
     root: Annotated[
         Path | None,
@@ -155,13 +165,14 @@ def cook(
     from sdfcli.batch.messages import Settings
     from sdfcli.cook.asset import read_asset
     from sdfcli.cook.run import CookRequest, user_cache
+    from sdfcli.cook.tables import tables_of
 
     most = memory_limit(max_memory)
     targets = tuple(dict.fromkeys(target))
     for each in targets:
         if each not in TARGETS:
             raise UsageError(f"--for {each}: use {', '.join(TARGETS)}")
-    config = CookConfig(tolerance, band, margin, cells, parse_size(max_bytes), solid)
+    config = CookConfig(tolerance, band, margin, cells, parse_size(max_bytes), solid=solid, **tables_of(choices or []))
     with progress(str(asset), quiet or json) as update:
         update("reading")
         found = read_asset(asset, scale, root)
@@ -204,7 +215,7 @@ def _cook(request: CookRequest, json: bool, quiet: bool) -> list[int]:
         own = [each for each in results if each.target == target]
         good = [each for each in own if each.error is None]
         if asset.scene is not None and good:
-            place = request.folder / request.folder_of(target) / asset.scene.name
+            place = request.folder / request.folder_of(target) / asset.scene.path.name
             if json:
                 facts: dict[str, Any] = {
                     "target": target,
@@ -271,7 +282,7 @@ def _print(request: CookRequest, results: list[CookedPart], seconds: float) -> N
     scene = request.asset.scene
     for target in request.targets if good else ():
         place = request.folder / request.folder_of(target)
-        say(f"{target}: {place / scene.name if scene else place}")
+        say(f"{target}: {place / scene.path.name if scene else place}")
     failed = f", {left:,} failed" if left else ""
     say(f"{len(good):,} cooked{failed}, in {seconds:.1f} s")
 

@@ -24,8 +24,8 @@ class CookConfig:
         margin: metres of space around a mesh's box in targets that store boxes. None: the target's preset.
         cells: cells along the longest side, for targets that store grids. None: as the tolerance asks.
         max_bytes: maximum size of a mesh's files. None: no limit.
-        newton, physx, genesis: tables of their names.
         solid: cook the solid that `sdfcli.solidify` makes of each mesh, for soups; else the mesh as it is.
+        newton, physx, genesis: options of one target each.
     """
 
     tolerance: float | None = None

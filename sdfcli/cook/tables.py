@@ -1,9 +1,12 @@
-"""Tables of `cook.toml` for one target each."""
+"""Tables: options of one target each, set by `newton.margin=0.01`."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
 
 from sdfcli.errors import UsageError
 from sdfcli.params import real
@@ -14,7 +17,7 @@ SIGNS = "auto", "parity", "winding", "normal"
 
 @dataclass(frozen=True)
 class NewtonCall:
-    """Table `[newton]` of `cook.toml`: the program's arguments to `newton.Mesh.build_sdf`, with Newton's defaults. They
+    """Options `newton.NAME`: the program's arguments to `newton.Mesh.build_sdf`, with Newton's defaults. They
     are part of a cached file's key; the grid in the file is cooked as the other options ask. Raises UsageError.
 
     Attributes:
@@ -49,7 +52,7 @@ class NewtonCall:
 
 @dataclass(frozen=True)
 class PhysxTable:
-    """Table `[physx]` of `cook.toml`. Raises UsageError.
+    """Options `physx.NAME`. Raises UsageError.
 
     Attributes:
         dense: one grid of float32 values in place of a sparse one.
@@ -66,10 +69,50 @@ class PhysxTable:
 
 @dataclass(frozen=True)
 class GenesisTable:
-    """Table `[genesis]` of `cook.toml`.
+    """Options `genesis.NAME`.
 
     Attributes:
         version: Genesis's version: part of a cached file's key.
     """
 
     version: str = "1.4.5"
+
+
+TABLES = {"newton": NewtonCall, "physx": PhysxTable, "genesis": GenesisTable}
+"""Tables by target; CookConfig has them by these names."""
+KINDS = {"bool": bool, "int": int, "float": (int, float), "tuple": list, "str": str}
+"""TOML's types by the first word of an option's."""
+
+
+def tables_of(words: Iterable[str]) -> dict[str, Any]:
+    """Tables by target, from words such as `newton.margin=0.01`; values are TOML's, and texts may lack their quotes.
+
+    Raises UsageError for unknown options, and for values of another type or out of range.
+    """
+    given: dict[str, dict[str, Any]] = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        target, _, option = name.strip().partition(".")
+        known = {each.name: str(each.type) for each in fields(TABLES[target])} if target in TABLES else {}
+        if option not in known:
+            names = [f"{table}.{each.name}" for table, kind in TABLES.items() for each in fields(kind)]
+            raise UsageError(f"--set {word[:80]}: use NAME=VALUE with a name of {', '.join(names)}")
+        given.setdefault(target, {})[option] = _typed(name, value.strip(), known[option])
+    return {target: TABLES[target](**options) for target, options in given.items()}
+
+
+def _typed(name: str, text: str, annotation: str) -> Any:
+    """A value as its option's type has it."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    kind = annotation.partition("[")[0].partition(" ")[0]
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except ValueError:
+        value = text
+    if not isinstance(value, KINDS[kind]) or (isinstance(value, bool) and kind != "bool"):  # type: ignore[arg-type]
+        raise UsageError(f"--set {name}={text[:80]}: use a value of the type {annotation.removesuffix(' | None')}")
+    return tuple(value) if kind == "tuple" else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sdfcli.cook.asset import Asset, read_asset
 from sdfcli.cook.config import CookConfig
 from sdfcli.cook.part import Cooked, Part, part_name
 from sdfcli.cook.run import CookedPart, CookRequest, cook
+from sdfcli.cook.scene import Scene
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.params import BuildKeywords
@@ -40,17 +42,18 @@ class Fake:
         return Cooked([name])
 
 
-class Scene:
+class FakeScene(Scene):
     """A scene with parts, whose changed file names those that were cooked."""
 
-    kind, name = "urdf", "robot.urdf"
+    kind = "urdf"
 
     def __init__(self, parts: list[Part], faults: list[str]) -> None:
+        super().__init__(Path("robot.urdf"))
         self.parts, self.faults = parts, faults
 
-    def write(self, folder: Path, cooked: dict[str, Cooked]) -> list[str]:
-        (folder / self.name).write_text(" ".join(sorted(cooked)))
-        return [self.name]
+    def write(self, folder: Path, cooked: Mapping[str, Cooked], home: Path | None = None) -> list[str]:
+        (folder / self.path.name).write_text(" ".join(sorted(cooked)))
+        return [self.path.name]
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +66,7 @@ def part(name: str, mesh: trimesh.Trimesh) -> Part:
 
 
 def asset_of(*parts: Part, faults: tuple[str, ...] = ()) -> Asset:
-    return Asset(Path("robot.urdf"), list(parts), list(faults), scene=Scene(list(parts), list(faults)))
+    return Asset(Path("robot.urdf"), list(parts), list(faults), scene=FakeScene(list(parts), list(faults)))
 
 
 def request(tmp_path: Path, asset: Asset, *targets: str, **others: Any) -> CookRequest:
@@ -150,11 +153,12 @@ def test_files_above_the_limit_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_target_that_does_not_load_such_scenes(tmp_path: Path) -> None:
-    scene = asset_of(part("a", trimesh.creation.box()))
-    assert scene.scene is not None
-    scene.scene.kind = "usd"
+    class Other(FakeScene):
+        kind = "usd"
+
+    asset = Asset(Path("robot.usda"), [part("a", trimesh.creation.box())], scene=Other([], []))
     with pytest.raises(InputError, match="bullet loads scenes in urdf, this is usd"):
-        list(cook(request(tmp_path, scene)))
+        list(cook(request(tmp_path, asset)))
     assert not (tmp_path / "out").exists()
 
 

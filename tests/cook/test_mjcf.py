@@ -327,7 +327,9 @@ def test_extensions(tmp_path: Path) -> None:
 def test_attached_models(tmp_path: Path) -> None:
     """They stay, with their paths mended."""
     write_obj(tmp_path / "in" / "sub" / "a.obj")
-    inner = '<asset><mesh file="a.obj"/></asset><worldbody><body name="b"><geom type="mesh" mesh="a"/></body></worldbody>'
+    inner = (
+        '<asset><mesh file="a.obj"/></asset><worldbody><body name="b"><geom type="mesh" mesh="a"/></body></worldbody>'
+    )
     model(tmp_path / "in" / "sub" / "s.xml", inner)
     text = '<asset><model name="s" file="sub/s.xml"/></asset><worldbody><frame><attach model="s" body="b" prefix="p"/>'
     path = model(tmp_path / "in" / "m.xml", f"{text}</frame></worldbody>")
