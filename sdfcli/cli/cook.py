@@ -186,8 +186,6 @@ def cook(
         _plan(request, json, quiet)
     else:
         codes += _cook(request, json, quiet)
-    if not found.parts and not found.faults:
-        raise InputError(f"{asset}: no collision mesh in it")
     if code := worst_code([0, *codes]):
         raise typer.Exit(code)
 
@@ -256,6 +254,9 @@ def _show(result: CookedPart, asset: Asset, request: CookRequest, json: bool, qu
                 seconds={**result.seconds, "total": round(sum(result.seconds.values()), 4)},
             )
         )
+    if not quiet and result.misses:
+        far, allowed = (f"{error_text(1000 * length)} mm" for length in (result.max_error, result.tolerance))
+        say(f"note: {result.part.place}: the error {far} misses the tolerance {allowed}; a larger --band may keep it")
     if not quiet and result.verdict == "doubtful":
         say(f"note: {result.part.place}: doubtful: its inside is uncertain; --solid makes a solid of it")
 

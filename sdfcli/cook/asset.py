@@ -9,7 +9,7 @@ import numpy as np
 
 from sdfcli.cook.part import Part, part_name
 from sdfcli.cook.scene import Scene, read_scene
-from sdfcli.errors import UsageError
+from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.store import is_field, load
 from sdfcli.mesh.formats.units import factor_to
@@ -45,7 +45,7 @@ def read_asset(path: Path, scale: float | None = None, root: Path | None = None)
     """Reads an asset. scale: factor from a mesh file's coordinates to metres; None: by the unit that it names. root:
     folder that a scene's files must be in; None: see `read_scene`.
 
-    Raises InputError for a file that cannot be read, or without a collision mesh that can be used; UsageError for a
+    Raises InputError for a file that cannot be read, or without a collision mesh; UsageError for a
     scale of a scene or a field, which are in metres.
     """
     path = existing_file(path)
@@ -54,6 +54,8 @@ def read_asset(path: Path, scale: float | None = None, root: Path | None = None)
         scene = read_scene(path, root)
         if scene.parts or scene.faults or scene.kind != "usd":
             _check_unscaled(path, "a scene", scale)
+            if not scene.parts and not scene.faults:
+                raise InputError(f"{path}: no collision mesh in it")
             return Asset(path, scene.parts, scene.faults, scene=scene)
     if is_field(path):
         _check_unscaled(path, "a field", scale)

@@ -78,6 +78,7 @@ class CookedPart:
     """A part cooked for a target, or the error that it failed with.
 
     files    written, relative to the output folder.
+    max_error, tolerance  of the field, in metres; `misses`: whether the error is larger, wherever it was measured.
     cached   whether the field was in the cache.
     seconds  `build` and `write`.
     """
@@ -90,6 +91,7 @@ class CookedPart:
     leaves: int = 0
     tolerance: float = 0.0
     max_error: float = 0.0
+    misses: bool = False
     cached: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
     verdict: str = ""
@@ -242,6 +244,7 @@ def _written(
         leaves=found.leaves,
         tolerance=found.info["parameters"]["tolerance"] * unit,
         max_error=found.info["max_error"] * unit,
+        misses=found.info["error_limit"] is not None,
         cached=outcome is not None and outcome["status"] == "skipped",
         seconds={**seconds, "write": round(time.perf_counter() - start, 4)},
         verdict=found.info["verdict"],
