@@ -277,7 +277,7 @@ def _print(request: CookRequest, results: list[CookedPart], seconds: float) -> N
         for each in good
     ]
     if rows:
-        header = ("mesh", "triangles", "leaves", "error, mm", "size", "field")
+        header = ("mesh", "triangles", "leaves", "field's error, mm", "size", "build")
         print_table(str(request.asset.path), rows, header)
     left = len(results) - len(good)
     scene = request.asset.scene
