@@ -161,24 +161,20 @@ def test_from_python(cache: Path, tmp_path: Path) -> None:
 
 
 def test_a_solid(cache: Path, tmp_path: Path) -> None:
-    """Of a box without a lid, which is solid inside only by --solid."""
+    """Of a box without a lid."""
     walls = trimesh.creation.box((1, 1, 1))
     walls.update_faces(walls.triangles_center[:, 2] < 0.4)
     walls.export(tmp_path / "open.ply")
     for words in [], ["--solid"]:
-        done = invoke(
-            tmp_path / "open.ply", "--for", "bullet", "-o", tmp_path / "a", "--json", "--force", *words, *COARSE
-        )
+        done = invoke(tmp_path / "open.ply", "--for", "bullet", "-o", tmp_path / "a", "--force", *words, *COARSE)
         assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["verdict"] == "good"
     assert {sdfcli.load(each).info["parameters"]["sign"] for each in cache.iterdir()} == {"auto", "flood"}
 
 
 def test_a_doubtful_mesh_is_told(cache: Path, tmp_path: Path) -> None:
-    sheets = trimesh.util.concatenate(
-        [trimesh.creation.icosphere(2).slice_plane((0, 0, 0.5), (0, 0, s)) for s in (1, 1)]
-    )
-    sheets.export(tmp_path / "open.ply")
+    cap = trimesh.creation.icosphere(2)
+    cap.update_faces(cap.triangles_center[:, 2] > 0.5)
+    cap.export(tmp_path / "open.ply")
     done = invoke(tmp_path / "open.ply", "--for", "bullet", "-o", tmp_path / "a", "--json", *COARSE)
     (told,) = reports("cook", done.stdout)
     assert told["verdict"] == "doubtful", done.output
