@@ -136,7 +136,7 @@ def cook(request: CookRequest, progress: Progress = lambda _: None) -> Iterator[
                     done += 1
                 yield result
             if asset.scene is not None and cooked:
-                asset.scene.write(place, cooked)
+                asset.scene.write(place, cooked, folder / request.folder_of(name))
         if done:
             _publish(stage, folder, request.settings.force)
 

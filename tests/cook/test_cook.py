@@ -48,7 +48,7 @@ class Scene:
     def __init__(self, parts: list[Part], faults: list[str]) -> None:
         self.parts, self.faults = parts, faults
 
-    def write(self, folder: Path, cooked: dict[str, Cooked]) -> list[str]:
+    def write(self, folder: Path, cooked: dict[str, Cooked], home: Path) -> list[str]:
         (folder / self.name).write_text(" ".join(sorted(cooked)))
         return [self.name]
 

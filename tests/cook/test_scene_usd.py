@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scenes import CORNERS, FACES, volume
+from scenes import CORNERS, FACES, is_told_in_a_line, volume
 from sdfcli.cook.part import Cooked, Part
 from sdfcli.cook.scene import read_scene
 from sdfcli.cook.scene.usd import _value
-from sdfcli.errors import InputError
+from sdfcli.errors import InputError, ReadingNote
 
 pytestmark = pytest.mark.skipif(find_spec("pxr") is None, reason="usd-core is not installed")
 
@@ -89,7 +89,9 @@ def test_scales(unit: float, tmp_path: Path) -> None:
     quarter = xform("q", f"{moved(scale=sizes())}\n{mesh('m', moved(rotateXYZ=(0, 90, 0)))}")
     stage(tmp_path / "_part.usda", xform("P", mesh("m", moved(scale=sizes()))), 'defaultPrim = "P"')
     reference = "prepend references = @./_part.usda@\ninstanceable = true"
-    instances = "".join(xform(f"i{n}", moved(rotateXYZ=90 * sizes(), scale=same * (n + 1)), reference) for n in range(2))
+    instances = "".join(
+        xform(f"i{n}", moved(rotateXYZ=90 * sizes(), scale=same * (n + 1)), reference) for n in range(2)
+    )
     outer = xform("w", f"{moved(scale=(-2, -2, -2))}\n{parts}{turned}{quarter}{instances}")
     path = stage(tmp_path / "a.usda", outer, f"metersPerUnit = {unit}")
     scene, (told,) = read_scene(path), facts(path)
@@ -149,10 +151,21 @@ def test_other_files(tmp_path: Path) -> None:
         read_scene(path)
     assert "\n" not in str(raised.value)
     assert len(read_scene(path, tmp_path).parts) == 1
-    (tmp_path / ".git").mkdir()
-    assert len(read_scene(path).parts) == 1
+
+
+def test_damaged(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.usda"):
-        read_scene(stage(tmp_path / "in" / "a.usda", "def Mesh {"))
+        read_scene(stage(tmp_path / "a.usda", "def Mesh {"))
+
+
+def test_roots_and_units_by_default(tmp_path: Path) -> None:
+    """A repository's folder; centimetres, which a note says."""
+    stage(tmp_path / "lib" / "part.usda", xform("P", mesh("m")), 'defaultPrim = "P"')
+    path = stage(tmp_path / "in" / "a.usda", xform("x", "", "prepend references = @../lib/part.usda@"), "")
+    (tmp_path / ".git").mkdir()
+    with pytest.warns(ReadingNote, match=r"a\.usda: names no metersPerUnit"):
+        (part,) = read_scene(path).parts
+    np.testing.assert_allclose(part.vertices, 0.01 * np.array(CORNERS), rtol=1e-6)
 
 
 @pytest.mark.parametrize("suffix", [".usda", ".usd", ".usdc", ".usdz"])
@@ -166,8 +179,14 @@ def test_written(suffix: str, tmp_path: Path) -> None:
     flat = path = stage(tmp_path / "in" / "a@.usda", text, head)
     if suffix != ".usda":
         path = flat.with_suffix(suffix)
-        call = "UsdUtils.CreateNewUsdzPackage(*sys.argv[1:])" if suffix == ".usdz" else "Sdf.Layer.FindOrOpen(sys.argv[1]).Export(sys.argv[2])"
-        subprocess.run([sys.executable, "-c", f"import sys; from pxr import Sdf, UsdUtils; {call}", flat, path], check=True)
+        call = (
+            "UsdUtils.CreateNewUsdzPackage(*sys.argv[1:])"
+            if suffix == ".usdz"
+            else "Sdf.Layer.FindOrOpen(sys.argv[1]).Export(sys.argv[2])"
+        )
+        subprocess.run(
+            [sys.executable, "-c", f"import sys; from pxr import Sdf, UsdUtils; {call}", flat, path], check=True
+        )
         flat.unlink()
     scene = read_scene(path)
     assert [part.name for part in scene.parts] == ["m", "own"]
@@ -196,7 +215,9 @@ def test_written(suffix: str, tmp_path: Path) -> None:
     assert new == old
     assert (new["unit"], new["axis"], new["default"]) == (0.1, "Y", "/w")
     for one, other in zip(changed, before, strict=True):
-        assert [one[key] for key in ("points", "place", "scale")] == [other[key] for key in ("points", "place", "scale")]
+        assert [one[key] for key in ("points", "place", "scale")] == [
+            other[key] for key in ("points", "place", "scale")
+        ]
         assert one["schemas"] == ["NewtonSDFCollisionAPI", *other["schemas"]]
         file = one["attributes"].pop("newton:file")
         assert file.strip("@") == "./m@1.bin"
@@ -228,12 +249,9 @@ def test_noise(tmp_path: Path) -> None:
     """A damaged scene ends its reader at most."""
     text = stage(tmp_path / "a.usda", xform("w", mesh("m", moved(scale=(1, 2, 3))))).read_bytes()
     random = np.random.default_rng(int.from_bytes(os.urandom(4), "little"))
-    for _ in range(8):
+    for _ in range(2):
         data = bytearray(text)
         for place in random.integers(60, len(data), 2):
             data[place] = random.integers(32, 127)
         (tmp_path / "a.usda").write_bytes(data)
-        try:
-            read_scene(tmp_path / "a.usda")
-        except InputError as error:
-            assert "\n" not in str(error)
+        assert is_told_in_a_line(tmp_path / "a.usda")

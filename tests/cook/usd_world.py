@@ -1,5 +1,5 @@
-"""What usd-core says of the collision meshes of scenes, for test_scene_usd.py: run as a program, since pxr and VTK crash
-in one process.
+"""What usd-core says of the meshes of scenes, for test_scene_usd.py: run as a program, since pxr and VTK crash in one
+process.
 
 Prints JSON, for each path given: colliders by path with points in the world and the collision scale of UsdPhysics,
 attributes of the physics, the schemas, and the stage's unit and axis.

@@ -15,6 +15,7 @@ from sdfcli.cook.scene.base import Arrays, Meshes, Scene, numbers, scaled, shown
 from sdfcli.cook.scene.paths import located, relative, resolved
 from sdfcli.cook.scene.xml_tree import MOST_NESTED, parsed, write_tree
 from sdfcli.errors import InputError
+from sdfcli.mesh.arrays import Floats
 
 SIDES = ("right", "left", "up", "down", "front", "back")
 FILES = {
@@ -83,9 +84,8 @@ class Mjcf(Scene):
         """Geoms in order that collide by meshes: where, the `<geom>`, and the mesh's name."""
         pairs = [pair for contact in tree.findall("contact") for pair in contact.findall("pair")]
         paired = {pair.get(name) for pair in pairs for name in ("geom1", "geom2")}
-        found, count = [], 0
-        for geom, name, body in _geoms(tree):
-            count += 1
+        found = []
+        for count, (geom, name, body) in enumerate(_geoms(tree), 1):
             own = {**self._classes.get(name, self._classes["main"])["geom"], **geom.attrib}
             collides = not (_is_zero(own.get("contype")) and _is_zero(own.get("conaffinity")))
             if own.get("type") == "mesh" and (collides or geom.get("name") in paired):
@@ -93,7 +93,7 @@ class Mjcf(Scene):
                 found.append((place, geom, own.get("mesh", "")))
         return found
 
-    def _part(self, meshes: Meshes, place: str, name: str) -> str | None:
+    def _part(self, meshes: Meshes, place: str, name: str) -> str:
         def read() -> tuple[Arrays, str]:
             if name not in self._assets:
                 raise InputError(f"no mesh {shown(name)} among the assets")
@@ -144,8 +144,8 @@ class Mjcf(Scene):
         for name, (_, geom, _) in zip(self._names, collisions, strict=True):
             if name in cooked:
                 _change(geom, above[geom], cooked[name], names[name])
-        write_tree(tree, folder / self.path.name)
-        return [self.path.name]
+        write_tree(tree, folder / self.name)
+        return [self.name]
 
     def _mended(self, element: Element, attribute: str, home: Path) -> str:
         places = located(self._file(element, attribute), self._folders(element), self._root)
@@ -208,20 +208,21 @@ def _inline(mesh: Attributes) -> Arrays:
     """Vertices and faces in a mesh asset's attributes."""
     if "face" not in mesh:
         raise InputError("vertices without faces: MuJoCo takes their convex hull; give faces")
-    found = [mesh.get("vertex", "").split(), mesh["face"].split()]
-    if any(len(words) % 3 for words in found):
-        raise InputError("vertices and faces must have three numbers each")
-    vertices, faces = (numbers(" ".join(words), len(words), name) for name, words in zip(("vertex", "face"), found))
-    return np.array(vertices, np.float64).reshape(-1, 3), _whole(faces)
-
-
-def _whole(faces: list[float]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    if not all(each.is_integer() and abs(each) < 1 << 32 for each in faces):
+    vertices, faces = (_threes(mesh.get(name, ""), name) for name in ("vertex", "face"))
+    if not (faces % 1 == 0).all() or np.abs(faces).max() > 1 << 32:
         raise InputError("faces must be whole numbers, which name vertices")
-    return np.array(faces, np.int64).reshape(-1, 3)
+    return vertices, faces.astype(np.int64)
 
 
-def _rotation(quaternion: list[float]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def _threes(text: str, name: str) -> Floats:
+    """An attribute's numbers as (n, 3). Raises InputError for others."""
+    count = len(text.split())
+    if count == 0 or count % 3:
+        raise InputError(f"{name} has {count:,} numbers; give three each")
+    return np.array(numbers(text, count, name)).reshape(-1, 3)
+
+
+def _rotation(quaternion: list[float]) -> Floats:
     """Rotation matrix of a quaternion w, x, y, z of any length above 0."""
     length = float(np.linalg.norm(quaternion))
     if not 0 < length < np.inf:

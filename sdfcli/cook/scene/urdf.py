@@ -34,7 +34,7 @@ class Urdf(Scene):
         meshes = Meshes(self)
         self._names = [self._part(meshes, place, mesh) for place, _, _, mesh in _collisions(tree)]
 
-    def _part(self, meshes: Meshes, place: str, mesh: Element) -> str | None:
+    def _part(self, meshes: Meshes, place: str, mesh: Element) -> str:
         file, scale = mesh.get("filename", ""), mesh.get("scale", "1 1 1")
 
         def read() -> tuple[Arrays, str]:
@@ -58,8 +58,8 @@ class Urdf(Scene):
         used = {str(element.tag).partition(":")[0] for element in tree.iter()}
         for prefix in used & PREFIXES.keys():
             tree.attrib.setdefault(f"xmlns:{prefix}", PREFIXES[prefix])
-        write_tree(tree, folder / self.path.name)
-        return [self.path.name]
+        write_tree(tree, folder / self.name)
+        return [self.name]
 
 
 def _collisions(tree: Element) -> list[tuple[str, Element, Element, Element]]:

@@ -1,4 +1,4 @@
-"""USD: meshes with PhysicsCollisionAPI. The scene that is written is a layer over the original, which stays as it is."""
+"""USD: meshes with PhysicsCollisionAPI. What is written is a layer over the original."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sdfcli.cook.scene.base import Arrays, Meshes, Scene, scaled
 from sdfcli.cook.scene.paths import relative
 from sdfcli.errors import InputError
 from sdfcli.mesh.formats.apart import asked
+from sdfcli.mesh.formats.notes import note
 from sdfcli.runtime.files import written_whole
 
 TEXT = (".usd", ".usda")
@@ -30,9 +31,13 @@ class Usd(Scene):
         """Reads a stage. root: see `root_of`. Raises InputError as `usd_reader.read` does, DeviceError without
         usd-core."""
         super().__init__(path)
+        if path.suffix.lower() not in TEXT:
+            self.name = f"{path.stem}.usda"
         with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
             told = asked(path.resolve(), folder, "usd", "sdfcli.cook.scene.usd_reader", str(root))
             vertices, faces = (np.load(Path(folder, f"{name}.npy")) for name in ("vertices", "faces"))
+        for each in told["notes"]:
+            note(path, each)
         self._head: dict[str, str | float] = told["head"]
         self._colliders: list[dict[str, Any]] = told["colliders"]
         ends = np.cumsum([(0, 0), *told["sizes"]], axis=0)[1:-1].T
@@ -40,7 +45,7 @@ class Usd(Scene):
         meshes = Meshes(self)
         self._names = [self._part(meshes, collider, geometries) for collider in self._colliders]
 
-    def _part(self, meshes: Meshes, collider: dict[str, Any], geometries: list[Arrays]) -> str | None:
+    def _part(self, meshes: Meshes, collider: dict[str, Any], geometries: list[Arrays]) -> str:
         path, fault = collider["path"], collider["fault"]
 
         def read() -> tuple[Arrays, str]:
@@ -52,7 +57,6 @@ class Usd(Scene):
         return meshes.add(key, path.rpartition("/")[2], f"{self.path.name}: {path}", read)
 
     def write(self, folder: Path, cooked: Mapping[str, Cooked], home: Path | None = None) -> list[str]:
-        name = self.path.name if self.path.suffix.lower() in TEXT else f"{self.path.stem}.usda"
         overs = _Over()
         for collider, part in zip(self._colliders, self._names, strict=True):
             if part in cooked and (cooked[part].usd or cooked[part].usd_schemas):
@@ -60,11 +64,14 @@ class Usd(Scene):
                     overs.at(instance).metadata.append("instanceable = false")
                 overs.at(collider["path"]).change(cooked[part])
         below = _asset(relative(self.path.resolve(), home or folder))
-        head = [f"{key} = {_value('token' if isinstance(each, str) else 'double', each)}" for key, each in self._head.items()]
+        head = [
+            f"{key} = {_value('token' if isinstance(each, str) else 'double', each)}"
+            for key, each in self._head.items()
+        ]
         lines = ["#usda 1.0", "(", *(f"    {line}" for line in [*head, f"subLayers = [{below}]"]), ")", ""]
-        with written_whole(folder / name, force=False) as temporary:
+        with written_whole(folder / self.name, force=False) as temporary:
             temporary.write_text("\n".join([*lines, *overs.lines(0), ""]), encoding="utf-8", newline="\n")
-        return [name]
+        return [self.name]
 
 
 class _Over:
@@ -94,7 +101,11 @@ class _Over:
         found, space = [], "    " * depth
         for name, prim in self._below.items():
             metadata = [f"{space}    {line}" for line in dict.fromkeys(prim.metadata)]
-            found += [f'{space}over "{name}"{" (" if metadata else ""}', *metadata, *([f"{space})"] if metadata else [])]
+            found += [
+                f'{space}over "{name}"{" (" if metadata else ""}',
+                *metadata,
+                *([f"{space})"] if metadata else []),
+            ]
             found += [f"{space}{{", *(f"{space}    {line}" for line in prim._attributes)]
             found += [*prim.lines(depth + 1), f"{space}}}"]
         return found
@@ -102,7 +113,7 @@ class _Over:
 
 def _value(kind: str, value: Any) -> str:
     """A value of a type, as in a layer of text."""
-    kind = kind.split()[-1]  # `uniform token`
+    kind = kind.removeprefix("uniform ")
     if kind.endswith("[]"):
         return f"[{', '.join(_value(kind[:-2], each) for each in value)}]"
     if kind == "asset":

@@ -48,15 +48,16 @@ class Collider:
 class Contents:
     """Facts about a scene.
 
+    colliders  in the order of their prims.
     sizes      vertex and face counts of each geometry; their arrays are concatenated, and faces count from 0 in each.
     head       metadata of the stage that are set, among HEAD.
-    notes      none.
+    notes      assumptions, a line each.
     """
 
     colliders: list[Collider]
     sizes: list[tuple[int, int]]
     head: dict[str, str | float]
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
 
 
 def read(path: Path, folder: str) -> tuple[Floats, Ints, Contents]:
@@ -95,7 +96,8 @@ def read(path: Path, folder: str) -> tuple[Floats, Ints, Contents]:
     root = layers.root.pseudoRoot
     head = {name: root.GetInfo(name) for name in HEAD if root.HasInfo(name)}
     sizes = list(zip(map(len, vertices[1:]), map(len, faces[1:]), strict=True))
-    return np.concatenate(vertices), np.concatenate(faces), Contents(colliders, sizes, head)
+    notes = [] if "metersPerUnit" in head else ["names no metersPerUnit: taken as centimetres, USD's default"]
+    return np.concatenate(vertices), np.concatenate(faces), Contents(colliders, sizes, head, notes)
 
 
 def _add(mesh: Any, time: Any, vertices: list[Floats], faces: list[Ints]) -> int | str:
