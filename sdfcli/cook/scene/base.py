@@ -1,4 +1,4 @@
-"""Scene, the base of all formats, and Meshes, which collects a scene's parts."""
+"""Scene, the formats' base, and Meshes, which collects a scene's parts."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Scene(ABC):
 
     @abstractmethod
     def write(self, folder: Path, cooked: Mapping[str, Cooked], home: Path | None = None) -> list[str]:
-        """Writes the scene into an existing folder, with the parts in `cooked`, by name, in place of their meshes.
-        Returns the names of the files written. home: the folder that they are moved to; None: they stay.
+        """Writes the scene into an existing folder, with the parts in `cooked`, by name, replacing their meshes.
+        Returns the written files' names. home: the folder that they are moved to; None: they stay.
 
         All other files that the scene names are named by paths relative to `home`; by absolute ones on another drive.
         """
@@ -56,8 +56,8 @@ class Meshes:
         self._files: dict[Path, Arrays | InputError] = {}
 
     def add(self, key: Hashable, name: str, place: str, read: Callable[[], tuple[Arrays, str]]) -> str:
-        """Name of the part with a key; empty for a mesh that cannot be used. The key's first occurrence is read. place:
-        where it is, for messages. read: returns its arrays, and its file."""
+        """Name for the part with a key; empty for an unusable mesh. The key's first occurrence is read. place: where
+        it is, for messages. read: returns its arrays, and its file."""
         if key not in self._names:
             try:
                 (vertices, faces), source = read()
@@ -87,12 +87,12 @@ class Meshes:
 
 
 def _metres(unit: str | None) -> float:
-    """A unit of a mesh file in metres: a name in UNITS, or a length such as `0.5 m`; None: metres."""
+    """A mesh file's unit in metres: a name in UNITS, or a length such as `0.5 m`; None: metres."""
     return 1.0 if unit is None else UNITS[unit] / UNITS["m"] if unit in UNITS else float(unit.split()[0])
 
 
 def scaled(arrays: Arrays, scale: Iterable[float]) -> Arrays:
-    """A mesh scaled per axis; faces are turned round if the scale mirrors it. Raises InputError for a scale of 0."""
+    """A mesh scaled per axis; faces are turned round if the scale mirrors it. Raises InputError for a zero scale."""
     factors = np.array(list(scale), np.float64)
     if not (np.isfinite(factors).all() and factors.all()):
         raise InputError(f"a scale of {' '.join(f'{each:g}' for each in factors)}; it must be finite and not 0")
@@ -101,8 +101,8 @@ def scaled(arrays: Arrays, scale: Iterable[float]) -> Arrays:
         return vertices * factors, faces[:, ::-1] if np.prod(np.sign(factors)) < 0 else faces
 
 
-def numbers(text: str, count: int, what: str) -> list[float]:
-    """Numbers of an attribute. Raises InputError unless it has `count` finite ones."""
+def numbers(text: str, count: int, name: str) -> list[float]:
+    """An attribute's numbers. Raises InputError unless it has `count` finite ones."""
     words = text.split()
     if len(words) == count and all(re.fullmatch(r"[-+.0-9eE]+", word) for word in words):
         try:
@@ -111,7 +111,7 @@ def numbers(text: str, count: int, what: str) -> list[float]:
             found = []
         if found and np.isfinite(found).all():
             return found
-    raise InputError(f"{what} {text[:60]!a}: use {count} finite numbers")
+    raise InputError(f"{name} {text[:60]!a}: use {count} finite numbers")
 
 
 def shown(name: str) -> str:

@@ -1,5 +1,5 @@
-"""MJCF: geoms of type `mesh` that collide. Rules for classes, files and includes are MuJoCo's, from its XML reference;
-the order in which it looks for files was observed with MuJoCo 4.0."""
+"""MJCF: colliding geoms with the type `mesh`. Rules for classes, files and includes are from MuJoCo's XML reference; the
+order in which it looks for files was observed with MuJoCo 4.0."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ BODIES = ("body", "frame", "replicate")
 
 Attributes = dict[str, str]
 Classes = dict[str, dict[str, Attributes]]
-"""Default attributes of geoms and meshes by class."""
+"""Default attributes for geoms and meshes by class."""
 
 
 class Mjcf(Scene):
-    """A model. Included files become parts of the one file that is written."""
+    """A model. The one file written contains included files."""
 
     kind = "mjcf"
 
@@ -58,7 +58,7 @@ class Mjcf(Scene):
         self._names = [self._part(collected, place, mesh) for place, _, mesh in self._collisions(tree)]
 
     def _expand(self, element: Element, home: Path, seen: set[Path], depth: int) -> None:
-        """Puts included files' elements in place of `<include>`. home: the folder of the element's file."""
+        """Replaces `<include>` by the file's elements. home: the folder with the element's file."""
         if depth > MOST_NESTED:
             raise InputError(f"elements nested more than {MOST_NESTED} deep")
         for child in list(element):
@@ -179,7 +179,7 @@ def _add_classes(default: Element, name: str, classes: Classes) -> None:
 
 
 def _geoms(tree: Element) -> Iterator[tuple[Element, str, str]]:
-    """All geoms of bodies in order, each with its class, and its body's name."""
+    """Bodies' geoms in order, each with its class, and its body's name."""
     waiting = [(child, "main", "the world") for world in reversed(tree.findall("worldbody")) for child in world[::-1]]
     while waiting:
         element, name, body = waiting.pop()
@@ -223,7 +223,7 @@ def _threes(text: str, name: str) -> Floats:
 
 
 def _rotation(quaternion: list[float]) -> Floats:
-    """Rotation matrix of a quaternion w, x, y, z of any length above 0."""
+    """Rotation matrix from a quaternion w, x, y, z with any length above 0."""
     length = float(np.linalg.norm(quaternion))
     if not 0 < length < np.inf:
         raise InputError("refquat: a quaternion of length 0, or too long")
@@ -238,7 +238,7 @@ def _rotation(quaternion: list[float]) -> Floats:
 
 
 def _section(tree: Element, tag: str) -> Element:
-    """The model's first section of a kind; created as the first of all if there is none."""
+    """The model's first section with a tag; created in front if there is none."""
     found = tree.find(tag)
     if found is None:
         found = Element(tag)
@@ -272,7 +272,7 @@ def _add_assets(tree: Element, cooked: Cooked, taken: set[str], classes: Classes
 
 
 def _change(geom: Element, parent: Element, cooked: Cooked, names: Mapping[str, str]) -> None:
-    """Changes a geom, and puts the copy of the original behind it. names: new names of meshes."""
+    """Changes a geom, and puts the original's copy behind it. names: new names of meshes."""
     if cooked.mjcf_copy is not None:
         copy = deepcopy(geom)
         _merge(copy, cooked.mjcf_copy)

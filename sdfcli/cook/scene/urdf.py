@@ -16,12 +16,11 @@ from sdfcli.errors import InputError
 FILES = ("mesh", "texture")
 """Elements with a file's name, for collisions and pictures."""
 PREFIXES = {"drake": "http://drake.mit.edu"}
-"""Namespaces of elements that targets add."""
+"""Namespaces for elements that targets add."""
 
 
 class Urdf(Scene):
-    """A robot. Its meshes' axes are those of their files: the up axis that a COLLADA file names is left to the
-    simulator."""
+    """A robot. Meshes keep their files' axes: a COLLADA file's up axis is left to the simulator."""
 
     kind = "urdf"
 

@@ -1,4 +1,4 @@
-"""USD: meshes with PhysicsCollisionAPI. What is written is a layer over the original."""
+"""USD: meshes with PhysicsCollisionAPI. The written scene is a layer over the original."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sdfcli.mesh.formats.notes import note
 from sdfcli.runtime.files import written_whole
 
 TEXT = (".usd", ".usda")
-"""Endings of files that may be text."""
+"""Endings for text."""
 
 
 class Usd(Scene):
@@ -75,7 +75,7 @@ class Usd(Scene):
 
 
 class _Over:
-    """Changes of a prim and of those below."""
+    """Changes to a prim and its descendants."""
 
     def __init__(self) -> None:
         self.metadata: list[str] = []
@@ -97,7 +97,7 @@ class _Over:
         self._attributes += [f"{kind} {name} = {_value(kind, value)}" for name, (kind, value) in cooked.usd.items()]
 
     def lines(self, depth: int) -> list[str]:
-        """The text of all prims below this one."""
+        """The descendants' text."""
         found, space = [], "    " * depth
         for name, prim in self._below.items():
             metadata = [f"{space}    {line}" for line in dict.fromkeys(prim.metadata)]
@@ -112,7 +112,7 @@ class _Over:
 
 
 def _value(kind: str, value: Any) -> str:
-    """A value of a type, as in a layer of text."""
+    """A value as a layer's text, by its type."""
     kind = kind.removeprefix("uniform ")
     if kind.endswith("[]"):
         return f"[{', '.join(_value(kind[:-2], each) for each in value)}]"

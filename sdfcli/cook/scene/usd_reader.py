@@ -17,13 +17,13 @@ HEAD = (
     "defaultPrim", "metersPerUnit", "upAxis", "kilogramsPerUnit",
     "timeCodesPerSecond", "framesPerSecond", "startTimeCode", "endTimeCode",
 )  # fmt: skip
-"""Metadata of a stage, which only its first layer may state."""
+"""Stage metadata, which only the first layer may state."""
 PRIMITIVES = ("boundingCube", "boundingSphere")
 """Approximations that take a mesh's size only."""
 SHEAR = 1e-5
 """Maximum cosine between axes that count as perpendicular: rotations have float32 components."""
 DIGITS = 7
-"""Significant digits of a scale. Points are float32: more digits would tell equal scales of turned instances apart."""
+"""Significant digits in a scale. Points are float32: more digits would tell turned instances' equal scales apart."""
 
 
 @dataclass
@@ -31,8 +31,8 @@ class Collider:
     """A mesh that collides.
 
     path       its prim's.
-    instances  paths of the instances that it is in, the outermost first.
-    geometry   number of its arrays; those of a prototype are there once.
+    instances  paths of the enclosing instances, the outermost first.
+    geometry   index into `Contents.sizes`; instances share their prototype's.
     scale      per axis, from its points to metres in the world; all negative if its matrix mirrors it.
     fault      why it cannot be used; None if it can.
     """
@@ -48,8 +48,8 @@ class Collider:
 class Contents:
     """Facts about a scene.
 
-    colliders  in the order of their prims.
-    sizes      vertex and face counts of each geometry; their arrays are concatenated, and faces count from 0 in each.
+    colliders  ordered as their prims.
+    sizes      vertex and face counts by geometry; the arrays are concatenated, and each one's faces count from 0.
     head       metadata of the stage that are set, among HEAD.
     notes      assumptions, a line each.
     """
@@ -61,8 +61,10 @@ class Contents:
 
 
 def read(path: Path, folder: str) -> tuple[Floats, Ints, Contents]:
-    """Vertices (v, 3) in prims' frames, triangles (f, 3) of all geometries, and what they are. folder: where all
-    layers are. Raises InputError as `usd.opened` does, and for more than MOST_PRIMS prims."""
+    """Vertices (v, 3) in prims' frames, triangles (f, 3), and facts about them. folder: holds all layers.
+
+    Raises InputError as `usd.opened` does, and for more than MOST_PRIMS prims.
+    """
     from pxr import Usd, UsdGeom
 
     stage, layers = opened(path, Path(folder))
@@ -101,7 +103,7 @@ def read(path: Path, folder: str) -> tuple[Floats, Ints, Contents]:
 
 
 def _add(mesh: Any, time: Any, vertices: list[Floats], faces: list[Ints]) -> int | str:
-    """Adds a mesh's arrays. Returns its number, or what is wrong with it."""
+    """Adds a mesh's arrays. Returns its index, or its fault."""
     try:
         points, triangles = mesh_of(mesh, mesh.GetPointsAttr().Get(time), time)
     except InputError as error:
@@ -129,8 +131,8 @@ def _collides(prim: Any) -> bool:
 
 
 def scale_of(matrix: Floats, unit: float) -> list[float]:
-    """Scale per axis of a matrix (4, 4) that is applied to row vectors: `matrix = scale @ rotation`, with the negative
-    scale for all axes if it mirrors, as UsdPhysics takes it; times `unit`, in metres.
+    """The scale per axis in a matrix (4, 4) for row vectors, `scale @ rotation`: negative for all axes if the matrix
+    mirrors, as UsdPhysics takes it; times `unit`, in metres.
 
     Raises InputError for a matrix that shears, or maps to a plane.
     """
