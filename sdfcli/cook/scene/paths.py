@@ -65,13 +65,10 @@ def located(name: str, folders: list[Path], root: Path) -> list[Path]:
 
 def mended(name: str, folders: list[Path], root: Path, home: Path) -> str:
     """The file's name in a scene in the folder `home`; unchanged for addresses and unknown packages. Reads no file."""
-    places = located(name, folders, root)
     try:
-        if not places:
-            return name
-        place = next((each for each in places if each.exists()), places[0])
-        return relative(place, home)
-    except (OSError, ValueError):
+        places = located(name, folders, root)
+        return relative(next((each for each in places if each.exists()), places[0]), home) if places else name
+    except (OSError, ValueError):  # names that no system has
         return name
 
 
@@ -91,7 +88,7 @@ def _packages(name: str, folder: Path, root: Path) -> list[Path]:
     if not name.startswith(PACKAGES):
         return []
     package = name.partition("://")[2].partition("/")[0]
-    if package in ("", ".", "..") or "\0" in package or len(package) > 255 or os.sep in package:
+    if package in ("", ".", "..") or "\0" in package or len(package.encode()) > 255 or os.sep in package:
         return []
     above = [folder, *folder.parents]
     places = [each for up in above for each in ([up] if up.name == package else []) + [up / package]]
