@@ -1,5 +1,5 @@
-"""MJCF: colliding geoms with the type `mesh`. Rules for classes, files and includes are from MuJoCo's XML reference, the
-order in which it looks for files from MuJoCo 4.0 at work."""
+"""MJCF: colliding geoms with the type `mesh`. Rules for classes, files and includes are from MuJoCo's XML reference,
+the order in which it looks for files from MuJoCo 4.0 at work."""
 
 from __future__ import annotations
 
