@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sdfcli.cook.scene import read_scene
+from sdfcli.errors import InputError
+
 CORNERS = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.25, 0.5, 3.0]]
 """A tetrahedron without symmetries."""
 FACES = [[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]]
@@ -18,6 +21,15 @@ def write_obj(path: Path, corners: npt.ArrayLike = CORNERS, faces: npt.ArrayLike
     lines += [f"f {a} {b} {c}" for a, b, c in (np.asarray(faces) + 1).tolist()]
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+def is_told_in_a_line(path: Path) -> bool:
+    """Whether a scene can be read, or raises an InputError of one line."""
+    try:
+        read_scene(path)
+    except InputError as error:
+        return "\n" not in str(error)
+    return True
 
 
 def volume(vertices: npt.ArrayLike, faces: npt.ArrayLike) -> float:

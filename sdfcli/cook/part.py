@@ -18,10 +18,11 @@ NAME_LENGTH = 60
 
 
 def part_name(text: str, taken: Container[str] = ()) -> str:
-    """A name for a part's files: letters, digits, `_` and `-`, numbered where `taken` has it."""
+    """A name for a part's files: letters, digits, `_` and `-`, numbered where `taken` has it. taken: in lower case, as
+    some file systems see names."""
     name = first = re.sub(r"[^A-Za-z0-9_-]+", "_", text)[:NAME_LENGTH].strip("_") or "part"
     number = 1
-    while name in taken:
+    while name.lower() in taken:
         number += 1
         name = f"{first}_{number}"
     return name
@@ -59,7 +60,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Cooked:
-    """What a target wrote for a part, and how scenes name it. File names are relative to the output folder.
+    """A target's files for a part, and how scenes name them. File names are relative to the output folder.
 
     files  names of the files written.
     urdf   the child of `<geometry>`; None: the element stays, with the file's path mended. And under `urdf_collision`

@@ -51,7 +51,7 @@ class FakeScene(Scene):
         super().__init__(Path("robot.urdf"))
         self.parts, self.faults = parts, faults
 
-    def write(self, folder: Path, cooked: Mapping[str, Cooked], home: Path | None = None) -> list[str]:
+    def write(self, folder: Path, cooked: Mapping[str, Cooked], home: Path) -> list[str]:
         (folder / self.path.name).write_text(" ".join(sorted(cooked)))
         return [self.path.name]
 

@@ -371,7 +371,7 @@ from pathlib import Path
 from sdfcli.mesh.formats.usd_layers import Layers
 for path in sorted(Path(sys.argv[1]).glob("[0-9]*.usda")):
     try:
-        Layers(path)
+        Layers(path, path.parent)
         print("opened")
     except Exception as error:
         print(error)

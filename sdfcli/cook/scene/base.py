@@ -1,4 +1,4 @@
-"""Scene, the base of all formats, and Meshes, which collects a scene's parts."""
+"""Scene, the formats' base, and Meshes, which collects a scene's parts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 from sdfcli.cook.part import Cooked, Part, part_name
 from sdfcli.errors import InputError, SdfError
 from sdfcli.mesh.arrays import Floats, Ints
-from sdfcli.mesh.formats.units import factor_to
 from sdfcli.mesh.load import load_mesh, make_mesh
+from sdfcli.params import UNITS
 
 Arrays = tuple[Floats, Ints]
 """Vertices (v, 3) and faces (f, 3)."""
@@ -25,6 +25,7 @@ class Scene(ABC):
 
     kind    `urdf`, `mjcf` or `usd`.
     path    its file.
+    name    name of the file that is written.
     parts   its collision meshes, each once, however often it occurs.
     faults  one line per collision mesh that cannot be used, with its place; it stays as it is.
     """
@@ -32,43 +33,43 @@ class Scene(ABC):
     kind: ClassVar[str]
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.name = path, path.name
         self.parts: list[Part] = []
         self.faults: list[str] = []
 
     @abstractmethod
     def write(self, folder: Path, cooked: Mapping[str, Cooked], home: Path | None = None) -> list[str]:
-        """Writes the scene into an existing folder, with the parts in `cooked`, by name, in place of their meshes.
-        Returns the names of the files written. home: the folder that they are moved to; None: they stay.
+        """Writes the scene into an existing folder, with the parts in `cooked`, by name, replacing their meshes.
+        Returns the written files' names. home: the folder that they are moved to; None: they stay.
 
         All other files that the scene names are named by paths relative to `home`; by absolute ones on another drive.
         """
 
 
 class Meshes:
-    """Collects a scene's parts and faults; each file is read once. taken: names that parts may not have."""
+    """Collects a scene's parts and faults; each file is read once."""
 
-    def __init__(self, scene: Scene, taken: Iterable[str] = ()) -> None:
-        self._scene, self._taken = scene, {name.lower() for name in taken}
-        self._names: dict[Hashable, str | None] = {}
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._names: dict[Hashable, str] = {}
+        self._taken: set[str] = set()
         self._files: dict[Path, Arrays | InputError] = {}
 
-    def add(self, key: Hashable, name: str, place: str, read: Callable[[], tuple[Arrays, str]]) -> str | None:
-        """Name of the part with a key; None for a mesh that cannot be used. The first occurrence of the key is read,
-        with a place for messages. read: its arrays, and its file."""
+    def add(self, key: Hashable, name: str, place: str, read: Callable[[], tuple[Arrays, str]]) -> str:
+        """Name for the part with a key; empty for an unusable mesh. The key's first occurrence is read. place: where
+        it is, for messages. read: returns its arrays, and its file."""
         if key not in self._names:
             try:
                 (vertices, faces), source = read()
                 checked = make_mesh(vertices, faces, "the mesh")
             except (SdfError, OSError, ValueError) as error:
                 self._scene.faults.append(f"{place}: {error}")
-                self._names[key] = None
+                self._names[key] = ""
             else:
-                unique = part_name(name, _Lower(self._taken))
-                self._taken.add(unique.lower())  # some file systems ignore case
-                triangles = checked.faces.astype(np.int64)
-                self._scene.parts.append(Part(unique, checked.vertices, triangles, place, source))
-                self._names[key] = unique
+                own = part_name(name, self._taken)
+                self._taken.add(own.lower())
+                self._scene.parts.append(Part(own, checked.vertices, checked.faces.astype(np.int64), place, source))
+                self._names[key] = own
         return self._names[key]
 
     def of_file(self, path: Path) -> Arrays:
@@ -76,8 +77,7 @@ class Meshes:
         if path not in self._files:
             try:
                 mesh = load_mesh(path)
-                factor = 1.0 if mesh.units is None else factor_to("m", mesh.units)
-                self._files[path] = mesh.vertices * factor, mesh.faces.astype(np.int64)
+                self._files[path] = mesh.vertices * _metres(mesh.units), mesh.faces.astype(np.int64)
             except InputError as error:
                 self._files[path] = error
         found = self._files[path]
@@ -86,18 +86,13 @@ class Meshes:
         return found
 
 
-class _Lower:
-    """Names, without regard to case."""
-
-    def __init__(self, names: set[str]) -> None:
-        self._names = names
-
-    def __contains__(self, name: object) -> bool:
-        return str(name).lower() in self._names
+def _metres(unit: str | None) -> float:
+    """A mesh file's unit in metres: a name in UNITS, or a length such as `0.5 m`; None: metres."""
+    return 1.0 if unit is None else UNITS[unit] / UNITS["m"] if unit in UNITS else float(unit.split()[0])
 
 
 def scaled(arrays: Arrays, scale: Iterable[float]) -> Arrays:
-    """A mesh scaled per axis; faces are turned round if the scale mirrors it. Raises InputError for a scale of 0."""
+    """A mesh scaled per axis; faces are turned round if the scale mirrors it. Raises InputError for a zero scale."""
     factors = np.array(list(scale), np.float64)
     if not (np.isfinite(factors).all() and factors.all()):
         raise InputError(f"a scale of {' '.join(f'{each:g}' for each in factors)}; it must be finite and not 0")
@@ -106,8 +101,8 @@ def scaled(arrays: Arrays, scale: Iterable[float]) -> Arrays:
         return vertices * factors, faces[:, ::-1] if np.prod(np.sign(factors)) < 0 else faces
 
 
-def numbers(text: str, count: int, what: str) -> list[float]:
-    """Numbers of an attribute. Raises InputError unless it has `count` finite ones."""
+def numbers(text: str, count: int, name: str) -> list[float]:
+    """An attribute's numbers. Raises InputError unless it has `count` finite ones."""
     words = text.split()
     if len(words) == count and all(re.fullmatch(r"[-+.0-9eE]+", word) for word in words):
         try:
@@ -116,7 +111,7 @@ def numbers(text: str, count: int, what: str) -> list[float]:
             found = []
         if found and np.isfinite(found).all():
             return found
-    raise InputError(f"{what} {text[:60]!a}: use {count} finite numbers")
+    raise InputError(f"{name} {text[:60]!a}: use {count} finite numbers")
 
 
 def shown(name: str) -> str:

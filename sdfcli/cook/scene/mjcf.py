@@ -1,5 +1,5 @@
-"""MJCF: geoms of type `mesh` that collide. Rules for classes, files and includes are MuJoCo's, from its XML reference;
-the order in which it looks for files was observed with MuJoCo 4.0."""
+"""MJCF: colliding geoms with the type `mesh`. Rules for classes, files and includes are from MuJoCo's XML reference,
+the order in which it looks for files from MuJoCo 4.0 at work."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sdfcli.cook.scene.base import Arrays, Meshes, Scene, numbers, scaled, shown
 from sdfcli.cook.scene.paths import located, relative, resolved
 from sdfcli.cook.scene.xml_tree import MOST_NESTED, parsed, write_tree
 from sdfcli.errors import InputError
+from sdfcli.mesh.arrays import Floats
 
 SIDES = ("right", "left", "up", "down", "front", "back")
 FILES = {
@@ -29,11 +30,11 @@ BODIES = ("body", "frame", "replicate")
 
 Attributes = dict[str, str]
 Classes = dict[str, dict[str, Attributes]]
-"""Default attributes of geoms and meshes by class."""
+"""Default attributes for geoms and meshes by class."""
 
 
 class Mjcf(Scene):
-    """A model. Included files become parts of the one file that is written."""
+    """A model. The one file written contains included files."""
 
     kind = "mjcf"
 
@@ -57,7 +58,7 @@ class Mjcf(Scene):
         self._names = [self._part(collected, place, mesh) for place, _, mesh in self._collisions(tree)]
 
     def _expand(self, element: Element, home: Path, seen: set[Path], depth: int) -> None:
-        """Puts included files' elements in place of `<include>`. home: the folder of the element's file."""
+        """Replaces `<include>` by the file's elements. home: the folder with the element's file."""
         if depth > MOST_NESTED:
             raise InputError(f"elements nested more than {MOST_NESTED} deep")
         for child in list(element):
@@ -83,9 +84,8 @@ class Mjcf(Scene):
         """Geoms in order that collide by meshes: where, the `<geom>`, and the mesh's name."""
         pairs = [pair for contact in tree.findall("contact") for pair in contact.findall("pair")]
         paired = {pair.get(name) for pair in pairs for name in ("geom1", "geom2")}
-        found, count = [], 0
-        for geom, name, body in _geoms(tree):
-            count += 1
+        found = []
+        for count, (geom, name, body) in enumerate(_geoms(tree), 1):
             own = {**self._classes.get(name, self._classes["main"])["geom"], **geom.attrib}
             collides = not (_is_zero(own.get("contype")) and _is_zero(own.get("conaffinity")))
             if own.get("type") == "mesh" and (collides or geom.get("name") in paired):
@@ -93,7 +93,7 @@ class Mjcf(Scene):
                 found.append((place, geom, own.get("mesh", "")))
         return found
 
-    def _part(self, meshes: Meshes, place: str, name: str) -> str | None:
+    def _part(self, meshes: Meshes, place: str, name: str) -> str:
         def read() -> tuple[Arrays, str]:
             if name not in self._assets:
                 raise InputError(f"no mesh {shown(name)} among the assets")
@@ -144,8 +144,8 @@ class Mjcf(Scene):
         for name, (_, geom, _) in zip(self._names, collisions, strict=True):
             if name in cooked:
                 _change(geom, above[geom], cooked[name], names[name])
-        write_tree(tree, folder / self.path.name)
-        return [self.path.name]
+        write_tree(tree, folder / self.name)
+        return [self.name]
 
     def _mended(self, element: Element, attribute: str, home: Path) -> str:
         places = located(self._file(element, attribute), self._folders(element), self._root)
@@ -179,7 +179,7 @@ def _add_classes(default: Element, name: str, classes: Classes) -> None:
 
 
 def _geoms(tree: Element) -> Iterator[tuple[Element, str, str]]:
-    """All geoms of bodies in order, each with its class, and its body's name."""
+    """Bodies' geoms in order, each with its class, and its body's name."""
     waiting = [(child, "main", "the world") for world in reversed(tree.findall("worldbody")) for child in world[::-1]]
     while waiting:
         element, name, body = waiting.pop()
@@ -208,21 +208,22 @@ def _inline(mesh: Attributes) -> Arrays:
     """Vertices and faces in a mesh asset's attributes."""
     if "face" not in mesh:
         raise InputError("vertices without faces: MuJoCo takes their convex hull; give faces")
-    found = [mesh.get("vertex", "").split(), mesh["face"].split()]
-    if any(len(words) % 3 for words in found):
-        raise InputError("vertices and faces must have three numbers each")
-    vertices, faces = (numbers(" ".join(words), len(words), name) for name, words in zip(("vertex", "face"), found))
-    return np.array(vertices, np.float64).reshape(-1, 3), _whole(faces)
-
-
-def _whole(faces: list[float]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    if not all(each.is_integer() and abs(each) < 1 << 32 for each in faces):
+    vertices, faces = (_threes(mesh.get(name, ""), name) for name in ("vertex", "face"))
+    if not (faces % 1 == 0).all() or np.abs(faces).max() > 1 << 32:
         raise InputError("faces must be whole numbers, which name vertices")
-    return np.array(faces, np.int64).reshape(-1, 3)
+    return vertices, faces.astype(np.int64)
 
 
-def _rotation(quaternion: list[float]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Rotation matrix of a quaternion w, x, y, z of any length above 0."""
+def _threes(text: str, name: str) -> Floats:
+    """An attribute's numbers as (n, 3). Raises InputError for others."""
+    count = len(text.split())
+    if count == 0 or count % 3:
+        raise InputError(f"{name} has {count:,} numbers; give three each")
+    return np.array(numbers(text, count, name)).reshape(-1, 3)
+
+
+def _rotation(quaternion: list[float]) -> Floats:
+    """Rotation matrix from a quaternion w, x, y, z with any length above 0."""
     length = float(np.linalg.norm(quaternion))
     if not 0 < length < np.inf:
         raise InputError("refquat: a quaternion of length 0, or too long")
@@ -237,7 +238,7 @@ def _rotation(quaternion: list[float]) -> np.ndarray[tuple[int, ...], np.dtype[n
 
 
 def _section(tree: Element, tag: str) -> Element:
-    """The model's first section of a kind; created as the first of all if there is none."""
+    """The model's first section with a tag; created in front if there is none."""
     found = tree.find(tag)
     if found is None:
         found = Element(tag)
@@ -271,7 +272,7 @@ def _add_assets(tree: Element, cooked: Cooked, taken: set[str], classes: Classes
 
 
 def _change(geom: Element, parent: Element, cooked: Cooked, names: Mapping[str, str]) -> None:
-    """Changes a geom, and puts the copy of the original behind it. names: new names of meshes."""
+    """Changes a geom, and puts the original's copy behind it. names: new names of meshes."""
     if cooked.mjcf_copy is not None:
         copy = deepcopy(geom)
         _merge(copy, cooked.mjcf_copy)

@@ -10,13 +10,13 @@ from sdfcli.cook.scene.base import shown
 from sdfcli.errors import InputError, UsageError
 
 MARKS = ("package.xml", "model.config", ".git")
-"""Files and folders that mark the top of a package, or of a repository."""
+"""Files and folders that mark a package's top, or a repository's."""
 PACKAGES = ("package://", "model://")
 
 
 def root_of(asset: Path, root: Path | None) -> Path:
-    """The folder that holds all files that an asset may name: `root`, else the nearest folder above the asset with one
-    of MARKS, else the asset's own folder.
+    """The folder that holds all files that an asset may name: `root`, else the nearest folder above the asset with a
+    mark from MARKS, else the asset's own folder.
 
     Raises UsageError for a root that is not above the asset.
     """
@@ -29,7 +29,7 @@ def root_of(asset: Path, root: Path | None) -> Path:
 
 
 def resolved(name: str, folders: list[Path], root: Path) -> Path:
-    """The file that a scene names: in the first of the folders that has it.
+    """The file that a scene names, from the first folder that has it.
 
     Raises InputError for a missing file, and for one outside the root, also by links.
     """
@@ -64,21 +64,17 @@ def located(name: str, folders: list[Path], root: Path) -> list[Path]:
 
 
 def mended(name: str, folders: list[Path], root: Path, home: Path) -> str:
-    """The name of the same file for a scene in the folder `home`; unchanged where no file is there, except that
-    relative paths lead to the same place. Reads no file."""
-    places = located(name, folders, root)
+    """The file's name in a scene in the folder `home`; unchanged for addresses and unknown packages. Reads no file."""
     try:
-        if not places:
-            return name
-        place = next((each for each in places if each.exists()), places[0])
-        return relative(place, home)
-    except (OSError, ValueError):
+        places = located(name, folders, root)
+        return relative(next((each for each in places if each.exists()), places[0]), home) if places else name
+    except (OSError, ValueError):  # names that no system has
         return name
 
 
 def relative(place: Path, home: Path) -> str:
-    """The path from a folder to a file, with slashes; absolute if they are on different drives. Links of folders are
-    followed: `..` leads out of their targets."""
+    """The path from a folder to a file, with slashes; absolute on another drive. Links to folders are followed:
+    `..` leads out from their targets."""
     target = Path(os.path.realpath(place.parent), place.name)
     try:
         return Path(os.path.relpath(target, os.path.realpath(home))).as_posix()
@@ -87,12 +83,12 @@ def relative(place: Path, home: Path) -> str:
 
 
 def _packages(name: str, folder: Path, root: Path) -> list[Path]:
-    """Folders of the package in a name: the folder of that name above the scene's, or beside one of these; within the
-    root, or with a package.xml."""
+    """A package's folders: above the scene's with the package's name, or beside these; within the root, or with a
+    package.xml."""
     if not name.startswith(PACKAGES):
         return []
     package = name.partition("://")[2].partition("/")[0]
-    if package in ("", ".", "..") or "\0" in package or len(package) > 255 or os.sep in package:
+    if package in ("", ".", "..") or "\0" in package or len(package.encode()) > 255 or os.sep in package:
         return []
     above = [folder, *folder.parents]
     places = [each for up in above for each in ([up] if up.name == package else []) + [up / package]]

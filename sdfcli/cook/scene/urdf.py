@@ -16,12 +16,11 @@ from sdfcli.errors import InputError
 FILES = ("mesh", "texture")
 """Elements with a file's name, for collisions and pictures."""
 PREFIXES = {"drake": "http://drake.mit.edu"}
-"""Namespaces of elements that targets add."""
+"""Namespaces for elements that targets add."""
 
 
 class Urdf(Scene):
-    """A robot. Its meshes' axes are those of their files: the up axis that a COLLADA file names is left to the
-    simulator."""
+    """A robot. Meshes keep their files' axes: a COLLADA file's up axis is left to the simulator."""
 
     kind = "urdf"
 
@@ -34,7 +33,7 @@ class Urdf(Scene):
         meshes = Meshes(self)
         self._names = [self._part(meshes, place, mesh) for place, _, _, mesh in _collisions(tree)]
 
-    def _part(self, meshes: Meshes, place: str, mesh: Element) -> str | None:
+    def _part(self, meshes: Meshes, place: str, mesh: Element) -> str:
         file, scale = mesh.get("filename", ""), mesh.get("scale", "1 1 1")
 
         def read() -> tuple[Arrays, str]:
@@ -58,8 +57,8 @@ class Urdf(Scene):
         used = {str(element.tag).partition(":")[0] for element in tree.iter()}
         for prefix in used & PREFIXES.keys():
             tree.attrib.setdefault(f"xmlns:{prefix}", PREFIXES[prefix])
-        write_tree(tree, folder / self.path.name)
-        return [self.path.name]
+        write_tree(tree, folder / self.name)
+        return [self.name]
 
 
 def _collisions(tree: Element) -> list[tuple[str, Element, Element, Element]]:

@@ -47,7 +47,8 @@ def read_apart(path: Path, kind: str | None = None) -> tuple[Floats, Ints]:
     Raises DeviceError if the library is not installed, and InputError for an unreadable file.
     """
     with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
-        told = _asked(path, folder, kind)
+        kind = kind or EXTRAS[path.suffix.lower()]
+        told = Told(**asked(path, folder, kind, f"sdfcli.mesh.formats.{kind}"))
         for each in told.notes:
             note(path, each)
         if told.units is not None:
@@ -55,14 +56,17 @@ def read_apart(path: Path, kind: str | None = None) -> tuple[Floats, Ints]:
         return np.load(Path(folder, "vertices.npy")), np.load(Path(folder, "faces.npy"))
 
 
-def _asked(path: Path, folder: str, kind: str | None) -> Told:
-    """Runs a reader process, which writes arrays into a folder, and returns its facts about the file."""
-    kind = kind or EXTRAS[path.suffix.lower()]
+def asked(path: Path, folder: str, kind: str, module: str, *more: str) -> dict[str, Any]:
+    """Runs a reader process, which writes arrays into a folder: `vertices.npy` and `faces.npy`. kind: the extra that it
+    needs. module: has the function `read(path, *more)`, which returns the arrays and a dataclass with `notes`.
+
+    Returns the dataclass's fields. Raises as `read_apart` does.
+    """
     if importlib.util.find_spec(LIBRARIES[kind]) is None:
         what = NEEDED_BY.get(kind, path.suffix)
         raise DeviceError(f"{what} is read with a library that is not installed: pip install 'sdfcli[{kind}]'")
     seconds = int(SECONDS + SECONDS_PER_BYTE * path.stat().st_size)
-    command = [*processes.python(__name__), kind, str(path.absolute()), folder, str(seconds), str(os.getpid())]
+    command = [*processes.python(__name__), module, str(path.absolute()), folder, str(seconds), str(os.getpid()), *more]
     pipe = subprocess.PIPE  # closed when this process ends, which ends the reader
     with (
         open(Path(folder, PRINTED), "wb") as printed,
@@ -87,7 +91,7 @@ def _asked(path: Path, folder: str, kind: str | None) -> Told:
     if "error" in answer:
         raise getattr(errors, answer["kind"])(answer["error"])
     answer["notes"] += [f"{LIBRARIES[kind]}: {line}" for line in _said(Path(folder, PRINTED))]
-    return Told(**answer)
+    return answer
 
 
 def _said(printed: Path) -> list[str]:
@@ -98,8 +102,8 @@ def _said(printed: Path) -> list[str]:
 
 
 def main() -> None:
-    """Reads a file in a separate process: `MODULE kind path folder seconds parent`."""
-    _, kind, path, folder, seconds, parent = sys.argv
+    """Reads a file in a separate process: `MODULE module path folder seconds parent ...`."""
+    _, module, path, folder, seconds, parent, *more = sys.argv
     processes.die_with(int(parent))
     processes.bound_time(int(seconds))
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -107,7 +111,7 @@ def main() -> None:
     os.chdir(folder)  # relative file names lead nowhere
     answer: dict[str, Any]
     try:
-        vertices, faces, told = import_module(f"sdfcli.mesh.formats.{kind}").read(Path(path))
+        vertices, faces, told = import_module(module).read(Path(path), *more)
         np.save(Path(folder, "vertices.npy"), vertices)
         np.save(Path(folder, "faces.npy"), faces)
         answer = asdict(told)

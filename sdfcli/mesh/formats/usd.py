@@ -47,10 +47,24 @@ def read(path: Path) -> tuple[Floats, Ints, Told]:
     Raises InputError for references to files that are missing or outside the folder, references to missing prims, and
     value clips.
     """
-    from pxr import Tf, Usd, UsdGeom
+    from pxr import UsdGeom
+
+    stage, _ = opened(path, path.parent)
+    scene = _Scene(stage)
+    vertices, faces = scene.mesh()
+    size = UsdGeom.GetStageMetersPerUnit(stage)
+    return vertices, faces, Told(scene.notes(), unit_name(size))
+
+
+def opened(path: Path, folder: Path) -> tuple[Any, Layers]:
+    """A scene's stage, and its layers, which must stay: all of them are in a folder, which is absolute or the scene's.
+
+    Raises InputError as `read` does.
+    """
+    from pxr import Tf, Usd
 
     try:
-        layers = Layers(path)
+        layers = Layers(path, folder)
         stage = Usd.Stage.Open(layers.root, None)
     except Tf.ErrorException as error:
         inner = re.search(r" : '(.*)'\s*$", str(error), re.DOTALL)
@@ -59,10 +73,7 @@ def read(path: Path) -> tuple[Floats, Ints, Told]:
     if faults := stage.GetCompositionErrors():
         told = re.sub(r",@anon:[^@]*@", "", str(faults[0]).replace(f"{path.parent}/", ""))
         raise InputError(" ".join(told.split()))
-    scene = _Scene(stage)
-    vertices, faces = scene.mesh()
-    size = UsdGeom.GetStageMetersPerUnit(stage)
-    return vertices, faces, Told(scene.notes(), unit_name(size))
+    return stage, layers
 
 
 class _State(NamedTuple):
@@ -310,28 +321,12 @@ class _Scene:
 
     def _mesh(self, mesh: Any, bound: tuple[Any, Any, Floats] | None) -> Part:
         attributes = (mesh.GetPointsAttr(), mesh.GetFaceVertexCountsAttr(), mesh.GetFaceVertexIndicesAttr())
-        points, count, corner = (attribute.Get(self._time) for attribute in attributes)
         self._moving |= any(attribute.ValueMightBeTimeVarying() for attribute in attributes)
         self._smooth |= mesh.GetSubdivisionSchemeAttr().Get() != "none"
-        name = str(mesh.GetPath())[:80]
+        points = mesh.GetPointsAttr().Get(self._time)
         if bound is not None and points:
-            points = self._skinned(name, points, *bound[:2])
-        vertices = np.asarray(points if points is not None else [], np.float64).reshape(-1, 3)
-        polygons = Polygons(np.asarray(corner or [], np.int64), np.asarray(count or [], np.int64))
-        if polygons.count.sum() != len(polygons.corner) or (polygons.count < 3).any():
-            raise InputError(f"{name!a}: faces need three corners or more, and as many as their counts say")
-        check_range(polygons, len(vertices), lambda face: f"{name!a}: face {face}", polygons.corner)
-        holes = np.asarray(mesh.GetHoleIndicesAttr().Get(self._time) or [], np.int64)
-        solid = np.ones(len(polygons.count), bool)
-        solid[holes[(holes >= 0) & (holes < len(solid))]] = False
-        if not solid.all():
-            polygons = Polygons(polygons.corner[np.repeat(solid, polygons.count)], polygons.count[solid])
-        if (triangles := int((polygons.count - 2).sum())) > MANY:
-            require(BYTES * triangles, "reading it")
-        faces = triangulated(vertices, polygons) if len(polygons.count) else np.empty((0, 3), np.int64)
-        if mesh.GetOrientationAttr().Get() == "leftHanded":
-            faces = faces[:, ::-1]
-        return vertices, faces
+            points = self._skinned(str(mesh.GetPath())[:80], points, *bound[:2])
+        return mesh_of(mesh, points, self._time)
 
     def _skinned(self, name: str, points: Any, target: Any, skeleton: Any) -> Any:
         """A mesh's points in the pose at the first time: in its skeleton's frame if joints move them, otherwise in the
@@ -355,6 +350,29 @@ class _Scene:
             raise InputError(f"{name!a}: its skeleton, or its blend shapes, do not fit it")
         self._posed = True
         return points
+
+
+def mesh_of(mesh: Any, points: Any, time: Any) -> Part:
+    """Vertices (v, 3) and triangles (f, 3) of a `UsdGeom.Mesh` at a time, in its own frame, with its holes left out.
+    points: its points, posed. Raises InputError for damaged faces."""
+    count, corner = (each.Get(time) for each in (mesh.GetFaceVertexCountsAttr(), mesh.GetFaceVertexIndicesAttr()))
+    name = str(mesh.GetPath())[:80]
+    vertices = np.asarray(points if points is not None else [], np.float64).reshape(-1, 3)
+    polygons = Polygons(np.asarray(corner or [], np.int64), np.asarray(count or [], np.int64))
+    if polygons.count.sum() != len(polygons.corner) or (polygons.count < 3).any():
+        raise InputError(f"{name!a}: faces need three corners or more, and as many as their counts say")
+    check_range(polygons, len(vertices), lambda face: f"{name!a}: face {face}", polygons.corner)
+    holes = np.asarray(mesh.GetHoleIndicesAttr().Get(time) or [], np.int64)
+    solid = np.ones(len(polygons.count), bool)
+    solid[holes[(holes >= 0) & (holes < len(solid))]] = False
+    if not solid.all():
+        polygons = Polygons(polygons.corner[np.repeat(solid, polygons.count)], polygons.count[solid])
+    if (triangles := int((polygons.count - 2).sum())) > MANY:
+        require(BYTES * triangles, "reading it")
+    faces = triangulated(vertices, polygons) if len(polygons.count) else np.empty((0, 3), np.int64)
+    if mesh.GetOrientationAttr().Get() == "leftHanded":
+        faces = faces[:, ::-1]
+    return vertices, faces
 
 
 def _motions(instancer: Any) -> Iterator[Any]:

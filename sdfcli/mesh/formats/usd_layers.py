@@ -40,10 +40,10 @@ class _Prim:
 class Layers:
     """All layers that may contribute to a scene, root first; they stay open during the object's lifetime."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises InputError for an invalid layer, a reference to no file in the folder, value clips, and too many
-        prims."""
-        self._folder = path.parent.resolve()
+    def __init__(self, path: Path, folder: Path) -> None:
+        """folder: where all layers are. Raises InputError for an invalid layer, a reference to no file in the folder,
+        value clips, and too many prims."""
+        self._folder = folder.resolve()
         self.root = _opened(str(path))
         self._opened = {self.root.identifier: self.root}
         self._prims: dict[str, dict[Any, _Prim]] = {}
