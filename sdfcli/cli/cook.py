@@ -213,7 +213,7 @@ def _cook(request: CookRequest, json: bool, quiet: bool) -> list[int]:
         own = [each for each in results if each.target == target]
         good = [each for each in own if each.error is None]
         if asset.scene is not None and good:
-            place = request.folder / request.folder_of(target) / asset.scene.path.name
+            place = request.folder / request.folder_of(target) / asset.scene.name
             if json:
                 facts: dict[str, Any] = {
                     "target": target,
@@ -283,7 +283,7 @@ def _print(request: CookRequest, results: list[CookedPart], seconds: float) -> N
     scene = request.asset.scene
     for target in request.targets if good else ():
         place = request.folder / request.folder_of(target)
-        say(f"{target}: {place / scene.path.name if scene else place}")
+        say(f"{target}: {place / scene.name if scene else place}")
     failed = f", {left:,} failed" if left else ""
     say(f"{len(good):,} cooked{failed}, in {seconds:.1f} s")
 

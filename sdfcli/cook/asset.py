@@ -45,8 +45,8 @@ def read_asset(path: Path, scale: float | None = None, root: Path | None = None)
     """Reads an asset. scale: factor from a mesh file's coordinates to metres; None: by the unit that it names. root:
     folder that a scene's files must be in; None: see `read_scene`.
 
-    Raises InputError for a file that cannot be read, or without a collision mesh; UsageError for a
-    scale of a scene or a field, which are in metres.
+    Raises InputError for a file that cannot be read, or without a collision mesh; UsageError for a scale of a
+    scene or a field, which are in metres.
     """
     path = existing_file(path)
     check_scale(scale, None)
@@ -69,14 +69,14 @@ def _check_unscaled(path: Path, kind: str, scale: float | None) -> None:
 
 
 def _of_mesh(path: Path, scale: float | None) -> Asset:
-    mesh, notes = load_mesh(path, scale=scale), []
+    mesh, notes = load_mesh(path, scale=scale), list[str]()
     factor = 1.0 if mesh.units is None else factor_to("m", mesh.units)
     if mesh.units is None and scale is None:
         size = " x ".join(f"{each:.3g}" for each in np.ptp(mesh.vertices, axis=0))
         notes.append(f"the file names no unit: taken as metres, {size}; --scale 0.001 if these are millimetres")
     vertices = np.multiply(mesh.vertices, factor, dtype=np.float64)
     part = Part(part_name(path.stem), vertices, mesh.faces.astype(np.int64), str(path), str(path))
-    return Asset(path, [part], notes=[*mesh.notes, *notes])
+    return Asset(path, [part], notes=notes)
 
 
 def _of_field(path: Path) -> Asset:
