@@ -11,7 +11,7 @@ LAYERS = [  # high to low
     [("apps/bench", "stages, queries, peers, timed")],
     [("apps/flow", "water as particles, in steps")],
     [("cli", "commands, a file each; exceptions become exit codes")],
-    [("batch", "many meshes, in worker processes")],
+    [("batch", "cook", "many meshes, in worker processes")],
     [("sequence", "moving meshes, frame after frame")],
     [("pipeline", "the whole build on one screen")],
     [("export", "files for other programs"), ("pictures", "render, slice, view")],

@@ -52,6 +52,10 @@ EXAMPLES = {
     "export to .vtkhdf, sequence": "export anim.h5 new.vtkhdf",
     "export to .h5": "export field.h5 -o newest.h5",
     "export to .h5, sequence": "export anim.h5 -o newest_anim.h5",
+    "cook": "cook TORUS --for bullet -o new --tolerance 0.5 --cache cache",
+    "cook, failed": "cook nothing.urdf --for bullet -o newer --cache cache",
+    "cook, scene": "cook robot.urdf --for bullet -o newest --tolerance 0.5 --cache cache",
+    "cook --dry-run": "cook TORUS --for bullet -o dry --dry-run --cache cache",
     "samples": "samples TORUS -o new.npz --count 100 --schema hunyuan --grid 16 --sign flood --gap 0.02",
     "samples, failed": "samples nothing.ply -o new.npz",
     "check": "check TORUS",
@@ -127,6 +131,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sdfcli.build(TORUS, device="cpu").save(made / "water.h5")
     sdfcli.build(TORUS, device="cpu", depth=3, nearest=True, why=True, prove=True).save(made / "near.h5")
     (made / "points.txt").write_text("0 0 0\n")
+    meshes = {"nothing.urdf": "nothing.obj", "robot.urdf": "torus.obj"}
+    for name, mesh in meshes.items():
+        link = f'<collision><geometry><mesh filename="{mesh}"/></geometry></collision>'
+        (made / name).write_text(f'<robot name="r"><link name="l">{link}</link></robot>')
+    shutil.copy(TORUS, made)
     return made
 
 
@@ -144,7 +153,7 @@ def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def reported(words: str) -> dict[str, Any]:
     done = CliRunner().invoke(app, [*words.replace("TORUS", str(TORUS)).split(), "--json"])
-    return reports(words.split(maxsplit=1)[0], done.stdout)[-1 if "newer" in words else 0]
+    return reports(words.split(maxsplit=1)[0], done.stdout)[-1 if "newe" in words else 0]
 
 
 def test_every_output_has_an_example() -> None:
