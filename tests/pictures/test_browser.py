@@ -221,12 +221,12 @@ def test_decoded_in_the_browser_to_the_bit(
     """The corners that the shader reads."""
     folder = Path(page_module.__file__).parent
     view = (folder / "view.js").read_text()
-    (unpacked,) = re.findall(r"^async function unpacked\(\) \{.*?^\}$", view, flags=re.DOTALL | re.MULTILINE)
+    (octree,) = re.findall(r"^async function octree\(.*?^\}$", view, flags=re.DOTALL | re.MULTILINE)
     script = f"""{(folder / "octree.js").read_text()}
 const $ = id => document.getElementById(id), facts = JSON.parse($("facts").textContent);
-{unpacked}
-return unpacked().then(([level, steps]) => {{
-  const bytes = new Uint8Array(decode(level, steps, facts.step).corner.buffer);
+{octree}
+return octree("field", facts).then(({{corner}}) => {{
+  const bytes = new Uint8Array(corner.buffer);
   let text = "";
   for (let k = 0; k < bytes.length; k += 32768) text += String.fromCharCode(...bytes.subarray(k, k + 32768));
   return btoa(text);
@@ -353,7 +353,7 @@ def test_a_notebook(window: Browser, fields: dict[str, sdfcli.Field], tmp_path: 
 def test_without_webgl(window: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
     """One line says what is missing."""
     text = pages["tiny"].read_text().replace('getContext("webgl2"', 'getContext("webgl9"')
-    script = re.findall(r'<script type="module">(.*?)</script>', text, flags=re.DOTALL)[0]
+    script = re.findall(r'<script type="module" async>(.*?)</script>', text, flags=re.DOTALL)[0]
     digest = page_module._digest(script)
     text = re.sub(r"script-src '[^']*'", f"script-src '{digest}'", text)
     (tmp_path / "a.html").write_text(text)
