@@ -266,12 +266,13 @@ def load(path: str | PathLike[str], *, coarse: bool = False) -> Field:
     h5py = import_h5py()
     try:
         with h5py.File(path, "r") as file:
-            field = (read_overview(file) if coarse else None) or read(file)
+            overview = read_overview(file) if coarse else None
+            field = overview or read(file)
     except FAULTS as error:
         check_no_mesh(path)
         raise unreadable(path, "not an intact field file", error) from error
     field._opened_as(str(path))
-    return overview_of(field) if coarse else field
+    return overview_of(field) if coarse and not overview else field
 
 
 def _load_remote_overview(name: str) -> Field:
