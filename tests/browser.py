@@ -25,7 +25,9 @@ from PIL import Image
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = """--headless --no-sandbox --disable-gpu --use-angle=swiftshader --enable-unsafe-swiftshader --disable-quic
 --no-first-run --disable-background-networking --disable-component-update --disable-sync --hide-scrollbars
---disable-dev-shm-usage --proxy-server=127.0.0.1:9 --proxy-bypass-list=<-loopback>"""
+--disable-dev-shm-usage --proxy-server=127.0.0.1:9"""
+ALONE = "--proxy-bypass-list=<-loopback>"
+"""Keeps a browser from servers of this machine."""
 LIMIT = 60
 """Seconds for a picture."""
 
@@ -36,17 +38,20 @@ def program() -> str | None:
 
 
 class Browser:
-    """A window. `size` in CSS pixels; a phone has a touch screen."""
+    """A window. `size` in CSS pixels; a phone has a touch screen. served: reaches servers of this machine, and does not
+    wait until a page has arrived."""
 
-    def __init__(self, port: int, folder: str, size: tuple[int, int], phone: bool) -> None:
+    def __init__(self, port: int, folder: str, size: tuple[int, int], phone: bool, served: bool) -> None:
         self._root = f"http://127.0.0.1:{port}"
+        flags = FLAGS.split() if served else [*FLAGS.split(), ALONE]
         options: dict[str, Any] = {
             "binary": program(),
-            "args": [*FLAGS.split(), f"--user-data-dir={folder}", f"--window-size={size[0]},{size[1]}"],
+            "args": [*flags, f"--user-data-dir={folder}", f"--window-size={size[0]},{size[1]}"],
         }
         metrics = {"width": size[0], "height": size[1], "pixelRatio": 1.0, "touch": phone}
         options["mobileEmulation"] = {"deviceMetrics": metrics}
         wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        wanted |= {"pageLoadStrategy": "none" if served else "normal"}
         self._session = self._call("POST", "/session", capabilities={"alwaysMatch": wanted})["sessionId"]
 
     def _call(self, method: str, path: str, **body: Any) -> Any:
@@ -71,6 +76,10 @@ class Browser:
         """Opens a page."""
         self._ask("POST", "/url", url="about:blank")
         self._ask("POST", "/url", url=f"{page.as_uri()}#{view}")
+
+    def go(self, address: str) -> None:
+        """Goes to an address."""
+        self._ask("POST", "/url", url=address)
 
     def wait(self, *wanted: str) -> None:
         """Waits for a page's picture: `drawn` with a ray per pixel, `still` when it is finished."""
@@ -108,7 +117,7 @@ class Browser:
 
 
 @contextmanager
-def opened(size: tuple[int, int], phone: bool = False) -> Iterator[Browser]:
+def opened(size: tuple[int, int], phone: bool = False, served: bool = False) -> Iterator[Browser]:
     """A browser with one window. Skips the test if Chromium or ChromeDriver is missing."""
     driver = shutil.which("chromedriver")
     if program() is None or driver is None:
@@ -120,7 +129,7 @@ def opened(size: tuple[int, int], phone: bool = False) -> Iterator[Browser]:
         process = subprocess.Popen([driver, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             _answers(port)
-            browser = Browser(port, folder, size, phone)
+            browser = Browser(port, folder, size, phone, served)
             try:
                 yield browser
             finally:

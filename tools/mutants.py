@@ -52,6 +52,7 @@ class Mutant(NamedTuple):
     reason: str = ""
 
 
+COARSE = "tests/field/test_coarse.py"
 GROWTH, GRID_SORT = "tests/octree/test_growth.py", "tests/backend/test_grid_sort.py"
 PACKETS, INDEX = "tests/spatial/test_packets.py", "tests/spatial/test_index.py"
 TRAVERSALS, PLOC = "tests/spatial/test_traversals.py", "tests/spatial/test_ploc.py"
@@ -471,6 +472,35 @@ MUTANTS = [
         "path.is_file() and path.read_bytes() == view.html.encode()",
         "path.is_file()",
         ("tests/cli/test_batch.py::test_pages_beside_the_fields",),
+    ),
+    # ---- Overviews ----
+    Mutant(
+        "cut: twice the leaves",
+        "sdfcli/field/coarse.py",
+        "or count > most",
+        "or count > 2 * most",
+        (f"{COARSE}::test_cut_at_the_finest_level_that_fits",),
+    ),
+    Mutant(
+        "cut: the first leaf's corners",
+        "sdfcli/field/coarse.py",
+        "key + np.uint64(c) * ones",
+        "key",
+        (f"{COARSE}::test_cut_at_the_finest_level_that_fits",),
+    ),
+    Mutant(
+        "overview: any",
+        "sdfcli/field/store.py",
+        "if coarse.content_sha256 != text(file, COARSE_SUM):",
+        "if False:",
+        (f"{COARSE}::test_hostile_overviews",),
+    ),
+    Mutant(
+        "ranges: a failed read is an answer",
+        "sdfcli/runtime/ranges.py",
+        "                if not self._missing:\n                    return found",
+        "                return found",
+        (f"{COARSE}::test_a_swallowed_read_counts",),
     ),
     Mutant(
         "water's surface: drops vanish",

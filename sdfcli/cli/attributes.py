@@ -40,6 +40,7 @@ class FieldAttributes(Attributes):
     nearest_sha256: Annotated[str | None, SHA256, "checksum of the dataset `nearest`, if present"] = None
     leaf_cause_sha256: Annotated[str | None, SHA256, "checksum of the dataset `leaf_cause`, if present"] = None
     bound_sha256: Annotated[str | None, SHA256, "checksum of the dataset `bound`, if present"] = None
+    coarse_sha256: Annotated[str | None, SHA256, "`content_sha256` of the overview, if present"] = None
     corners: Annotated[int, {"minimum": 8}, "number of leaf corners, without duplicates"]
     distance_step: Annotated[float | None, POSITIVE, "quantisation step; with the dataset `residual`"] = None
     distance_parts: Annotated[int | None, one_of(*PARTS), "with the dataset `residual_part`"] = None

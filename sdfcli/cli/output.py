@@ -200,7 +200,7 @@ def print_table(
 
 def print_written(
     record: type[Line],
-    source: Path,
+    source: Path | str,
     targets: list[Path],
     facts: dict[str, Any],
     rows: list[tuple[str, str]],

@@ -13,7 +13,6 @@ import typer
 from sdfcli.cli import options
 from sdfcli.cli.fields import (
     check_choice,
-    fields_of,
     for_each,
     open_field,
     outputs_of,
@@ -48,7 +47,7 @@ def view(
         typer.Argument(
             metavar="FILE...",
             help="Field files, from `sdfcli build`, folders of them, quoted patterns; a sequence; or meshes, which "
-            "are built with the default options.",
+            "are built with the default options. With --coarse, addresses of fields, too: http://, https://, s3://.",
         ),
     ],
     output: Annotated[
@@ -71,6 +70,14 @@ def view(
             "page says so.",
         ),
     ] = PAGE_LEAVES,
+    coarse: Annotated[
+        bool,
+        typer.Option(
+            "--coarse",
+            help="Show the overview of a field of more than 2^21 leaves: without its finest levels, at most 2^17 "
+            "leaves. Of an address, only the beginning of the file is fetched.",
+        ),
+    ] = False,
     launch: Annotated[
         bool | None,
         typer.Option(
@@ -91,13 +98,17 @@ def view(
 
     Example: sdfcli view bunny.h5
     """
+    from sdfcli.batch.inputs import find_fields
     from sdfcli.pictures.render import view_axes
     from sdfcli.pictures.view.data import check_leaves
     from sdfcli.pictures.view.page import ENDINGS, view_page
     from sdfcli.runtime.files import check_ending, check_target
+    from sdfcli.runtime.remote import file_name, is_remote
 
     check_choice(frame, time)
-    files = fields_of(named, meshes=True)
+    names = [str(each) for each in find_fields(named, meshes=True)]
+    sources = {Path(file_name(name)) if coarse and is_remote(name) else Path(name): name for name in names}
+    files = list(sources)
     view_axes(view, up)
     check_leaves(leaves)
     if launch and len(files) > 1:
@@ -110,9 +121,9 @@ def view(
     wanted = launch if launch is not None else len(files) == 1 and not json and not quiet and _on_desktop()
 
     def write(file: Path, target: Path, place: str | None) -> None:
-        with progress(str(file), quiet or json) as update:
+        with progress(sources[file], quiet or json) as update:
             start = clock.perf_counter()
-            field = _field_of(file, frame, time, device, threads, update)
+            field = _field_of(sources[file], frame, time, coarse, device, threads, update)
             update("writing")
             page = view_page(field, name=file.stem, view=view, up=up, leaves=leaves)
             page.save(target, force)
@@ -120,7 +131,7 @@ def view(
         opened = wanted and _opened(target)
         told = {"leaves": field.leaves, "shown": page.leaves, "difference": page.difference, "opened": opened}
         rows = [("octree", leaves_text(field.leaves))]
-        print_written(Viewed, file, [target], told, rows, seconds, json, quiet, place)
+        print_written(Viewed, sources[file], [target], told, rows, seconds, json, quiet, place)
         if page.difference and not quiet:
             cut = f"the page has {page.leaves:,} of {leaves_text(field.leaves)}, which differ by up to "
             say_file_notes([f"{cut}{page.difference:.2g}; --leaves sets the number"], file, place)
@@ -131,16 +142,29 @@ def view(
 
 
 def _field_of(
-    file: Path, frame: int | None, time: float | None, device: str, threads: int | None, update: Callable[[str], None]
+    name: str,
+    frame: int | None,
+    time: float | None,
+    coarse: bool,
+    device: str,
+    threads: int | None,
+    update: Callable[[str], None],
 ) -> Field:
-    """A file's field, or that of a mesh."""
-    from sdfcli.field.store import is_field
+    """A file's field, or that of a mesh; with `coarse` its overview."""
+    from sdfcli.field.coarse import overview_of
+    from sdfcli.field.store import is_field, load
+    from sdfcli.runtime.remote import is_remote
 
-    if is_field(file) or frame is not None or time is not None:
-        return open_field(file, frame, time)
-    from sdfcli.pipeline import build
+    file, chosen = Path(name), frame is not None or time is not None
+    if coarse and not chosen and (is_remote(name) or is_field(file)):
+        return load(name, coarse=True)
+    if is_field(file) or chosen:
+        field = open_field(file, frame, time)
+    else:
+        from sdfcli.pipeline import build
 
-    return build(file, device=device, threads=threads, progress=update)
+        field = build(file, device=device, threads=threads, progress=update)
+    return overview_of(field) if coarse else field
 
 
 def _on_desktop() -> bool:

@@ -13,6 +13,7 @@ from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.errors import InputError, UsageError
 from sdfcli.extract.scan import Counts
 from sdfcli.field.field import Field, lattice_position
+from sdfcli.mesh.arrays import by_threads
 from sdfcli.params import whole
 
 BRICK = 8
@@ -109,11 +110,26 @@ def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.floa
 
     Raises InputError if the level crosses none.
     """
-    met = np.flatnonzero(backend.to_host(leaf_sides(backend, field, np.float32(iso))) == 2)
+    if field._stored and backend.xp is np:  # whose corners need no numbers for that
+        met = _crossed(field._leaf_values(backend)[1], np.float32(iso))
+    else:
+        met = np.flatnonzero(backend.to_host(leaf_sides(backend, field, np.float32(iso))) == 2)
     if len(met) == 0:
         raise no_surface(field, iso)
     size = 0.5 ** field.leaf_level[met].astype(np.float64)
     return np.column_stack((lattice_position(field.leaf_key[met]), size))
+
+
+def _crossed(value: npt.NDArray[np.float32], iso: np.float32) -> npt.NDArray[np.intp]:
+    """Indices of leaves with values (n, 8) on both sides."""
+
+    def within(part: slice) -> npt.NDArray[np.intp]:
+        # A leaf's eight sides are a word.
+        inside = (value[part] < iso).view(np.uint64).ravel()
+        crossed = (inside != 0) & (inside != np.uint64(0x0101010101010101))
+        return np.flatnonzero(crossed) + np.intp(part.start)
+
+    return np.concatenate(by_threads(within, len(value)))
 
 
 def leaf_sides(backend: Backend, field: Field, iso: np.float32, around: Array | None = None) -> Array:

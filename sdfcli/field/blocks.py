@@ -97,6 +97,14 @@ def cell_size(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     return np.uint64(1) << (np.uint64(3) * (np.uint64(LATTICE_BITS) - level))
 
 
+def leaf_keys(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Morton codes (n,) of leaves' lower corners, from their levels. Raises InputError unless they fill the domain."""
+    key = np.zeros(len(level), np.uint64)
+    np.cumsum(cell_size(level[:-1]), out=key[1:])
+    check_leaves(key, level)
+    return key
+
+
 def check_leaves(key: npt.NDArray[np.uint64], level: npt.NDArray[np.uint8]) -> None:
     """Raises InputError unless leaves (n,) are octree cells that fill the domain, in Morton order."""
     filled, whole = 0, 1 << 3 * LATTICE_BITS

@@ -146,13 +146,13 @@ class Field(Numbered):
     def max_error(self) -> float:
         """The largest error at the build's 30,000 random points, in mesh units: measured, not a bound. Outside the
         band, errors are divided by distance / band. Raises InputError if `info` lacks it."""
-        with stated():
+        with stated(self.info):
             return float(self.info["max_error"]) * self.unit
 
     @property
     def unit(self) -> float:
         """Unit length of the tolerances and errors in `info`, in mesh units. Raises InputError if `info` lacks it."""
-        with stated():
+        with stated(self.info):
             return float(self.info["parameters"].get("unit") or self.info["mesh"]["diagonal"])
 
     @property
@@ -393,11 +393,13 @@ class Field(Numbered):
 
 
 @contextmanager
-def stated() -> Iterator[None]:
+def stated(info: dict[str, Any]) -> Iterator[None]:
     """Raises InputError where `info` lacks an entry about the error."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if "overview" in info:
+            raise InputError("an overview states no error; load the whole field, without `coarse`") from error
         raise InputError("the field does not state its error; build it again with `sdfcli build`") from error
 
 

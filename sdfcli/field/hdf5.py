@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -88,13 +88,16 @@ def values_sha256(attributes: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def write_chunks(group: Any, name: str, length: int, dtype: Any, chunk: int, chunks: Iterable[bytes]) -> None:
-    """Adds a dataset (length,) to a group in an open file, from chunks of `chunk` entries packed as by
-    `chunks.packed`."""
+def add_list(group: Any, name: str, length: int, dtype: Any, chunk: int) -> Any:
+    """Adds a dataset (length,) to a group in an open file, without its chunks of `chunk` entries. Returns it."""
     packing = {"compression": "gzip", "compression_opts": DEFLATE, "shuffle": True, "fletcher32": True}
-    dataset = group.create_dataset(name, length, dtype, chunks=(min(chunk, length),), **packing)
+    return group.create_dataset(name, length, dtype, chunks=(min(chunk, length),), **packing)
+
+
+def write_chunks(dataset: Any, chunks: Iterable[bytes]) -> None:
+    """Adds a dataset's chunks, packed as by `chunks.packed`."""
     for number, content in enumerate(chunks):
-        dataset.id.write_direct_chunk((number * chunk,), content)
+        dataset.id.write_direct_chunk((number * dataset.chunks[0],), content)
 
 
 def damaged(what: str, checksum: str) -> InputError:
@@ -166,7 +169,7 @@ def open_list(file: Any, name: str, *dtypes: type, content: Bytes | None = None)
     if dataset.chunks[0] > len(dataset):
         raise InputError(f"{name} has chunks that are longer than itself")
     places = _chunks(dataset, name)
-    content = content or Bytes(file)
+    content = content or Bytes.of(file)
     return StoredList(name, None, len(dataset), dataset.dtype, dataset.chunks[0], filters, places, content)
 
 
@@ -182,21 +185,27 @@ READ_ONLY: int = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBL
 class Bytes:
     """The bytes of an open HDF5 file, also after it has been closed. Safe to use from several threads."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, piece: Callable[[int, int], bytes]) -> None:
+        """piece: returns a number of bytes from an offset on, or fewer at the file's end."""
+        self._piece = piece
+
+    @classmethod
+    def of(cls, file: Any) -> Bytes:
+        """Those of a file in memory, or on this machine."""
         handle = file.file.id
         if file.file.driver == "core":
-            self._read = partial(_piece, handle.get_file_image())
-        else:
-            # Opened anew, as HDF5's own descriptor holds a lock. Kept open, as another file may get the name.
-            number = os.open(file.file.filename, READ_ONLY)
-            weakref.finalize(self, os.close, number)
-            if os.name == "posix" and not os.path.sameopenfile(number, handle.get_vfd_handle()):
-                raise InputError("was replaced while it was read")
-            self._read = partial(os.pread, number) if hasattr(os, "pread") else partial(_read_locked, Lock(), number)
+            return cls(partial(_piece, handle.get_file_image()))
+        # Opened anew, as HDF5's own descriptor holds a lock. Kept open, as another file may get the name.
+        number = os.open(file.file.filename, READ_ONLY)
+        content = cls(partial(os.pread, number) if hasattr(os, "pread") else partial(_read_locked, Lock(), number))
+        weakref.finalize(content, os.close, number)
+        if os.name == "posix" and not os.path.sameopenfile(number, handle.get_vfd_handle()):
+            raise InputError("was replaced while it was read")
+        return content
 
     def read(self, offset: int, size: int) -> bytes:
         """`size` bytes from `offset` on, or fewer at the file's end."""
-        return self._read(size, offset)
+        return self._piece(size, offset)
 
 
 def _piece(image: bytes, size: int, offset: int) -> bytes:

@@ -52,7 +52,7 @@ def proven_error(field: Field) -> StatedError | None:
     bounds are stored, a leaf has none, holes may change the sign, or a bound is not below the band."""
     if field.leaf_bound is None:
         return None
-    with stated():
+    with stated(field.info):
         closed = field.info["sign"] == "none" or field.info["certificate"]["closed"]
         band = field.unit * float(field.info["parameters"]["band"])
         near = float(leaf_errors(field)[int(field.leaf_bound.max())])
@@ -84,7 +84,7 @@ def bound_at(field: Field, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """See Field.bound."""
     if field.leaf_bound is None:
         raise InputError(NO_BOUNDS)
-    with stated():
+    with stated(field.info):
         parameters, unit = field.info["parameters"], field.unit
         tolerance, band = float(parameters["tolerance"]), unit * float(parameters["band"])
         closed = field.info["sign"] == "none" or field.info["certificate"]["closed"]

@@ -82,7 +82,17 @@ DIGEST = matching("[0-9a-f]{64}", "64 hexadecimal digits")
 YES_OR_NO = Kind("true or false", lambda value: isinstance(value, bool), {"type": "boolean"})
 COUNT = whole(0, 2**63 - 1)
 FRACTION = between(0, 1)
-MAY_LACK = (*PLACES, "deflection", "error_samples", "proven_error", "certificate", "solid", "holes", "advice")
+MAY_LACK = (
+    *PLACES,
+    "deflection",
+    "error_samples",
+    "proven_error",
+    "certificate",
+    "solid",
+    "holes",
+    "advice",
+    "overview",
+)
 """Entries stored only if given, or lacking in files of earlier versions."""
 ERROR = LENGTH = number(0, 1e30)
 """Fractions of the field's unit, which may be smaller than all lengths in the mesh."""
@@ -177,6 +187,7 @@ INFO: Schema = {
         "jump": COUNT,
         "open_hole": COUNT,
     },
+    "overview": {"leaves": COUNT},
 }
 """In display order. A file's other entries are preserved."""
 

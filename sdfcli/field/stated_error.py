@@ -29,7 +29,7 @@ class StatedError:
         """A field's stated error. Raises InputError if its info states none."""
         if "between" in field.info and "max_error" not in field.info:
             raise InputError("at that time no error is known: the faces of the frames around it differ; use --frame N")
-        with stated():
+        with stated(field.info):
             parameters = field.info["parameters"]
             near = field.unit * max(float(parameters["tolerance"]), float(field.info["max_error"]))
             band = field.unit * float(parameters["band"])

@@ -20,17 +20,20 @@ import numpy.typing as npt
 from sdfcli import __version__
 from sdfcli.backend import any_backend
 from sdfcli.errors import InputError, OutOfMemoryError, SdfError
-from sdfcli.field.blocks import Blocks, cell_size, check_leaves, signed
+from sdfcli.field.blocks import Blocks, check_leaves, leaf_keys, signed
 from sdfcli.field.chunks import packed
+from sdfcli.field.coarse import MOST_COARSE, is_large, overview_of
 from sdfcli.field.encoding import content_sha256
 from sdfcli.field.field import Field
 from sdfcli.field.hdf5 import (
     Bytes,
     StoredList,
+    add_list,
     attribute,
     attributes_sha256,
     damaged,
     has,
+    open_group,
     open_list,
     read_list,
     real_number,
@@ -50,6 +53,7 @@ from sdfcli.runtime.files import check_ending, existing_file, written_whole
 from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.libraries import import_h5py
 from sdfcli.runtime.memory import unreadable
+from sdfcli.runtime.remote import is_remote, remote_ranges, shown
 from sdfcli.runtime.schedule import Deferred
 from sdfcli.runtime.threads import executor
 from sdfcli.spatial.morton import LATTICE_BITS
@@ -58,6 +62,8 @@ FORMAT, FORMAT_VERSION = "sdfcli-adf", 4
 SEQUENCE = "sdfcli-adf-sequence"
 """Format name for files with one field per frame (see sdfcli/sequence)."""
 ATTRIBUTES_SUM = "attributes_sha256"
+COARSE, COARSE_SUM = "coarse", "coarse_sha256"
+"""Group of the overview, and the attribute with its content_sha256."""
 AT_ONCE = 1 << 20
 """Leaves up to which a file is read and checked whole when it is opened."""
 MOST_LEAVES = 1 << 31
@@ -110,19 +116,29 @@ class PackedList(NamedTuple):
 
 @dataclass(frozen=True)
 class PackedField:
-    """A field in HDF5's storage form: attributes and datasets by name."""
+    """A field in HDF5's storage form: attributes and datasets by name, and its overview."""
 
     attributes: dict[str, Any]
     lists: dict[str, PackedList]
+    coarse: PackedField | None = None
 
     def write(self, group: Any) -> None:
         """Writes the field into an open HDF5 file's root or an empty group."""
         write_summed(group, self.attributes)
-        for name, (length, dtype, chunks) in self.lists.items():
+        # Names first, then the overview: its readers need only the file's beginning.
+        added = {
+            name: group.create_dataset(name, length, dtype)
+            if name in UNPACKED
+            else add_list(group, name, length, dtype, CHUNK)
+            for name, (length, dtype, _) in self.lists.items()
+        }
+        if self.coarse:
+            self.coarse.write(group.create_group(COARSE))
+        for name, (_, dtype, chunks) in self.lists.items():
             if name in UNPACKED:
-                group.create_dataset(name, data=np.frombuffer(b"".join(chunks), dtype))
+                added[name][...] = np.frombuffer(b"".join(chunks), dtype)
             else:
-                write_chunks(group, name, length, dtype, CHUNK, chunks)
+                write_chunks(added[name], chunks)
 
     def image(self) -> bytes:
         """The field's file content, built in memory: on a full disk HDF5 may abort the process."""
@@ -154,8 +170,8 @@ def write_summed(group: Any, attributes: dict[str, Any]) -> None:
 def pack(field: Field, helpers: Executor, as_frame: bool = False) -> PackedField:
     """Packs a field for HDF5. `helpers` pack the chunks, also after the return.
 
-    as_frame: for a sequence: without OPTIONAL lists, and packed quickly (see `packed`), in a quarter of the time, for
-    one to four percent more bytes.
+    as_frame: for a sequence: without OPTIONAL lists and overview, and packed quickly (see `packed`), in a quarter of
+    the time, for one to four percent more bytes.
     """
     encoded = field._encoded
     names = () if as_frame else OPTIONAL
@@ -174,7 +190,10 @@ def pack(field: Field, helpers: Executor, as_frame: bool = False) -> PackedField
         lists[name] = PackedList(table.size, table.dtype, [np.ascontiguousarray(table).tobytes()])
     attributes = attributes_of(field) | encoded.attributes
     attributes |= {f"{name}_sha256": np.bytes_(_sha256(array)) for name, array in optional.items()}
-    return PackedField(attributes, lists)
+    if as_frame or not is_large(field):
+        return PackedField(attributes, lists)
+    coarse = pack(overview_of(field), helpers)
+    return PackedField(attributes | {COARSE_SUM: coarse.attributes["content_sha256"]}, lists, coarse)
 
 
 def attribute_of(name: str) -> str:
@@ -220,32 +239,81 @@ def _starts_with(path: Path, *signatures: bytes) -> bool:
         return False
 
 
-def load(path: str | PathLike[str]) -> Field:
+def load(path: str | PathLike[str], *, coarse: bool = False) -> Field:
     """Loads a field from an HDF5 file, or makes one of the level set in an OpenVDB or NanoVDB file. Types, ranges and
     checksums are checked before use.
 
     Up to 2^20 leaves are read at once. Larger fields are read block by block when their values are needed: methods and
     attributes then raise these errors, too.
 
+    coarse: of a field of more than 2^21 leaves, load its overview: the octree cut at a level, with at most 2^17 leaves
+        and the field's distances at their corners. It states no error, and `info["overview"]["leaves"]` is the field's
+        leaf count. `path` may be an http://, https:// or s3:// address: only the beginning of the file is fetched.
+
     Raises:
         InputError: the file is missing, damaged, or no field.
         DeviceError: a level set is compressed with Blosc, and the package for that is missing.
         OutOfMemoryError: the field does not fit into memory.
     """
+    if coarse and is_remote(path):
+        return _load_remote_overview(str(path))
     path = existing_file(path)
     if is_level_set(path):
         from sdfcli.field.level_set import load_level_set
 
-        return load_level_set(path)
+        field = load_level_set(path)
+        return overview_of(field) if coarse else field
     h5py = import_h5py()
     try:
         with h5py.File(path, "r") as file:
-            field = read(file)
+            overview = read_overview(file) if coarse else None
+            field = overview or read(file)
     except FAULTS as error:
         check_no_mesh(path)
         raise unreadable(path, "not an intact field file", error) from error
     field._opened_as(str(path))
+    return overview_of(field) if coarse and not overview else field
+
+
+def _load_remote_overview(name: str) -> Field:
+    h5py = import_h5py()
+    with remote_ranges(name) as ranges:
+
+        def opened() -> Field:
+            with h5py.File(ranges, "r") as file:
+                content = Bytes(ranges.piece)
+                return read_overview(file, content) or _read_small(file, content)
+
+        try:
+            return ranges.read_by(opened)
+        except FAULTS as error:
+            raise unreadable(shown(name), "not an intact field file", error) from error
+
+
+def _read_small(file: Any, content: Bytes) -> Field:
+    """A field without an overview, read at once. Raises InputError for a large one."""
+    field = read(file, content)
+    if is_large(field):
+        raise InputError("has no overview; download it, and rewrite it with one: sdfcli export FIELD.h5 -o NEW.h5")
+    field._check()
     return field
+
+
+def read_overview(file: Any, content: Bytes | None = None) -> Field | None:
+    """Reads and checks the overview in an open HDF5 file; None without one. Raises one of FAULTS."""
+    if not has(file, COARSE) or text(file, "format") != FORMAT:
+        return None
+    _check_version(file)
+    check_attributes(file)
+    coarse = read(open_group(file, COARSE), content)
+    if coarse.content_sha256 != text(file, COARSE_SUM):
+        raise damaged("overview", COARSE_SUM)
+    domain = read_domain(file)
+    if coarse.domain.length != domain.length or np.any(coarse.domain.origin != domain.origin):
+        raise InputError("the overview has another domain than the field")
+    if coarse.leaves > MOST_COARSE:
+        raise InputError(f"the overview has more leaves than {MOST_COARSE:,}")
+    return coarse
 
 
 def check_no_mesh(path: Path) -> None:
@@ -266,8 +334,9 @@ def as_field(source: Field | str | PathLike[str]) -> Field:
     return load(source)
 
 
-def read(file: Any) -> Field:
-    """Reads and checks the field in an open HDF5 file or a group. Raises one of FAULTS for anything else."""
+def read(file: Any, content: Bytes | None = None) -> Field:
+    """Reads and checks the field in an open HDF5 file or a group. Raises one of FAULTS for anything else. content: the
+    file's, unless it is local."""
     found = text(file, "format")
     if found == SEQUENCE:
         frames = whole_number(file, "frames")
@@ -277,14 +346,12 @@ def read(file: Any) -> Field:
         )
     if found != FORMAT:
         raise InputError("not a field of sdfcli")
-    version = whole_number(file, "format_version")
-    if not 1 <= version <= FORMAT_VERSION:
-        raise InputError(f"format version {version}; this sdfcli reads versions 1 to {FORMAT_VERSION}")
+    version = _check_version(file)
     summed = version >= 3 or ATTRIBUTES_SUM in file.attrs
     if summed:
         check_attributes(file)
     if version >= 4:
-        return _read_blocks(file)
+        return _read_blocks(file, content or Bytes.of(file))
     field = _field(file, version)
     field.__dict__["_version"] = version
     if _content_sha256_3(field) != text(file, "content_sha256"):
@@ -297,10 +364,20 @@ def read(file: Any) -> Field:
     return field
 
 
-def _read_blocks(file: Any) -> Field:
+def _check_version(file: Any) -> int:
+    """The format version. Raises InputError for an unknown one."""
+    version = whole_number(file, "format_version")
+    if not 1 <= version <= FORMAT_VERSION:
+        raise InputError(f"format version {version}; this sdfcli reads versions 1 to {FORMAT_VERSION}")
+    return version
+
+
+def _read_blocks(file: Any, content: Bytes) -> Field:
     """The field in a file whose leaves are in blocks. Large ones are read when they are needed."""
     domain, info = _head(file)
-    opened = partial(open_list, file, content=Bytes(file))
+    if has(file, COARSE) != (COARSE_SUM in file.attrs):
+        raise damaged("datasets", COARSE_SUM)
+    opened = partial(open_list, file, content=content)
     level = opened("leaf_level", np.uint8)
     coded = has(file, "residual")
     values = [opened("residual", *RESIDUALS) if coded else opened("distance", np.float32)]
@@ -328,10 +405,10 @@ def _read_blocks(file: Any) -> Field:
     levels, *lists = (CheckedList(each, part) for each, part in zip((level, *values), own, strict=True))
     corners = whole_number(file, "corners")
     leaves = StoredLeaves(blocks, corners, levels, lists, step and step / parts, parts)
-    given = {"leaf_level": Deferred(leaves.levels)}
-    for name, of in {"leaf_key": "leaf_key", "corner_key": "corner_key", "distance": "value"}.items():
+    given = {"leaf_level": Deferred(leaves.levels), "leaf_key": Deferred(leaves.keys)}
+    for name, of in {"corner_key": "corner_key", "distance": "value"}.items():
         given[name] = Deferred(partial(leaves.array, of))
-    given |= _optional(file, {"nearest": corners, "leaf_cause": level.length, "bound": level.length})
+    given |= _optional(file, content, {"nearest": corners, "leaf_cause": level.length, "bound": level.length})
     field = Field(domain, **cast("dict[str, Any]", given), info=info, step=step and step / parts, parts=parts)
     field.__dict__.update(content_sha256=text(file, "content_sha256"), _stored=leaves, _version=FORMAT_VERSION)
     if level.length <= AT_ONCE:
@@ -339,14 +416,14 @@ def _read_blocks(file: Any) -> Field:
     return field
 
 
-def _optional(file: Any, lengths: dict[str, int]) -> dict[str, Deferred[npt.NDArray[Any]]]:
+def _optional(file: Any, content: Bytes, lengths: dict[str, int]) -> dict[str, Deferred[npt.NDArray[Any]]]:
     """The optional arrays in a file, read and checked on first use."""
     found = {}
     for name, length in lengths.items():
         if has(file, name) != (f"{name}_sha256" in file.attrs):
             raise damaged("datasets", f"{name}_sha256")
         if has(file, name):
-            given, checksum = open_list(file, name, OPTIONAL[name]), text(file, f"{name}_sha256")
+            given, checksum = open_list(file, name, OPTIONAL[name], content=content), text(file, f"{name}_sha256")
             if given.length != length:
                 raise InputError("datasets of one kind differ in length")
             found[attribute_of(name)] = Deferred(partial(_checked, given, checksum))
@@ -464,7 +541,7 @@ def _read_arrays(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
     backend = any_backend()
     if LEAF_BYTES * len(level) > backend.memory_free():
         raise OutOfMemoryError(f"its {len(level):,} leaves do not fit into memory")
-    key = _leaf_keys(level)
+    key = leaf_keys(level)
     corner_key = corner_keys(backend, backend.from_host(key), backend.from_host(level))
     if len(corner_key) != len(stored):
         raise InputError(f"{len(stored):,} corners have distances, but the leaves have {len(corner_key):,}")
@@ -485,11 +562,3 @@ def _read_arrays(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
     steps = steps.astype(np.int32)
     distance = restore(backend, corner_key, backend.from_host(steps), step / parts)
     return {**arrays, "distance": backend.to_host(distance), "step": step / parts, "parts": parts}
-
-
-def _leaf_keys(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Morton codes (n,), from the levels of leaves that fill the domain in Morton order."""
-    key = np.zeros(len(level), np.uint64)
-    np.cumsum(cell_size(level[:-1]), out=key[1:])
-    check_leaves(key, level)
-    return key

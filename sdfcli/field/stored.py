@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, any_backend
 from sdfcli.errors import InputError, OutOfMemoryError, SdfError
-from sdfcli.field.blocks import LEVELS, Blocks, Decoder, Values, cell_size
+from sdfcli.field.blocks import LEVELS, Blocks, Decoder, Values, cell_size, leaf_keys
 from sdfcli.field.hdf5 import StoredList, damaged
 from sdfcli.mesh.mesh import Domain
 from sdfcli.octree.corners import corner_keys, leaf_corners
@@ -124,6 +124,12 @@ class StoredLeaves:
         with self._reading():
             _run(self.level.need([0], [len(self.level.entries)]))
         return self.level.entries
+
+    def keys(self) -> npt.NDArray[np.uint64]:
+        """Morton codes (n,) of the leaves' lower corners. Raises InputError unless the leaves fill the domain."""
+        level = self.levels()
+        with self._reading():
+            return leaf_keys(level)
 
     def sampler(self, backend: Backend) -> dict[str, Any]:
         """Arrays for `Sampler` (kernels/field/sampler.h) on a device."""

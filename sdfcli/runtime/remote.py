@@ -17,9 +17,10 @@ from typing import Any
 
 from sdfcli.errors import DeviceError, InputError, SdfError, UsageError
 from sdfcli.runtime.files import existing_file
+from sdfcli.runtime.ranges import Ranges
 
-READ, WRITTEN = ("http", "https", "s3", "zip"), ("s3",)
-"""Protocols of inputs and of outputs."""
+READ, RANGED, WRITTEN = ("http", "https", "s3", "zip"), ("http", "https", "s3"), ("s3",)
+"""Protocols of inputs, of inputs read in parts, and of outputs."""
 PIECE = 1 << 22
 """Chunk size of downloads, in bytes."""
 SPARE = 64 << 20
@@ -91,6 +92,27 @@ def local_input(name: str) -> Iterator[str]:
                 yield str(path)
         finally:
             del _NAMES[str(path)]
+
+
+@contextlib.contextmanager
+def remote_ranges(name: str) -> Iterator[Ranges]:
+    """A remote file whose blocks are fetched when they are needed. Raises InputError if that fails or the server sends
+    no ranges, UsageError for other protocols, DeviceError without fsspec."""
+    _check_protocols(name, RANGED, "read in parts from")
+    with contextlib.ExitStack() as opened:
+        with _faults(name, InputError, "fetched"):
+            system, place = _open(name)
+            source = opened.enter_context(system.open(place, "rb", cache_type="none"))
+            if not getattr(source, "size", None):
+                raise InputError("the server does not send parts of files; download it first")
+
+        def fetch(first: int, end: int) -> bytes:
+            with _faults(name, InputError, "fetched"):
+                source.seek(first)
+                content: bytes = source.read(end - first)
+                return content
+
+        yield Ranges(fetch, source.size)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from sdfcli import __version__
 from sdfcli.errors import InputError
 from sdfcli.field.chunks import packed
 from sdfcli.field.field import Field
-from sdfcli.field.hdf5 import damaged, open_group, read_list, text, whole_number, write_chunks
+from sdfcli.field.hdf5 import add_list, damaged, open_group, read_list, text, whole_number, write_chunks
 from sdfcli.field.schema import check_info
 from sdfcli.field.store import (
     FAULTS,
@@ -88,7 +88,7 @@ class SequenceWriter:
         for name, values in (("time", self._times), ("motion", motion)):
             length = min(CHUNK, len(values))
             chunks = (packed(values[k : k + length], length) for k in range(0, len(values), length))
-            write_chunks(self._file, name, len(values), np.float64, CHUNK, chunks)
+            write_chunks(add_list(self._file, name, len(values), np.float64, CHUNK), chunks)
         write_summed(
             self._file,
             {

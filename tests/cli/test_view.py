@@ -13,9 +13,11 @@ from typer.testing import CliRunner, Result
 import sdfcli
 import sequences
 import shapes
+import web
 from commands import reports, run
 from sdfcli.cli import view as view_module
 from sdfcli.cli.app import app
+from sdfcli.field import coarse
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +51,38 @@ def test_a_field(folder: Path, tmp_path: Path, browsers: list[str]) -> None:
     assert (told["leaves"], told["shown"], told["difference"], told["opened"]) == (field.leaves, field.leaves, 0, False)
     assert told["bytes"] == target.stat().st_size
     assert browsers == []  # the output is no terminal
+
+
+def test_an_overview(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file, of a mesh, and of an address, of which the beginning is fetched."""
+    monkeypatch.setattr(coarse, "LARGE", 100)
+    monkeypatch.chdir(tmp_path)
+    whole = sdfcli.load(folder / "ball.h5")
+    sdfcli.build(folder / "cube.ply", device="cpu").save("cube.h5")
+    path = whole.save("ball.h5")
+    overview = sdfcli.load(path, coarse=True)
+    assert overview.leaves < whole.leaves
+    with web.serving() as site:
+        site.content = path.read_bytes()
+        for name, field in ((site.address, overview), (path, overview), (folder / "cube.ply", "cube.h5")):
+            shown = field if isinstance(field, sdfcli.Field) else sdfcli.load(field, coarse=True)
+            done = invoke("view", name, "--coarse", "--json", "--device", "cpu")
+            assert done.exit_code == 0, done.output
+            (told,) = reports("view", done.stdout)
+            assert (told["input"], told["leaves"], told["shown"]) == (str(name), shown.leaves, shown.leaves)
+            target = Path(told["output"])
+            assert target.name == f"{Path(str(name)).stem}.html"
+            text = target.read_text(encoding="utf-8")
+            assert text == shown.view(name=target.stem).html
+            assert f"{shown.leaves:,} leaves of {shown.info['overview']['leaves']:,}, an overview" in text
+            target.unlink()
+        done = invoke("view", site.address.replace("//", "//me:secret@"), "--coarse", "--no-open")
+        assert (done.exit_code, "secret" in done.output) == (0, False), done.output
+    nowhere = "http://127.0.0.1:9/none.h5"
+    done = invoke("view", nowhere, "--coarse")
+    assert (done.exit_code, len(done.stderr.splitlines())) == (3, 1)
+    assert done.stderr.startswith(f"sdfcli: {nowhere}: ")
+    assert invoke("view", nowhere).exit_code == 3
 
 
 def test_a_mesh_is_built_first(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import base64
+import http.server
 import os
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +21,10 @@ import shapes
 from browser import Browser, opened
 from conftest import ROOT
 from sdfcli.backend import any_backend
+from sdfcli.field.coarse import cut
 from sdfcli.pictures.render import Shot, shot_of
 from sdfcli.pictures.slice import LINES, nice_step, paint
+from sdfcli.pictures.view import data
 from sdfcli.pictures.view import page as page_module
 
 Floats = npt.NDArray[np.float64]
@@ -221,12 +227,12 @@ def test_decoded_in_the_browser_to_the_bit(
     """The corners that the shader reads."""
     folder = Path(page_module.__file__).parent
     view = (folder / "view.js").read_text()
-    (unpacked,) = re.findall(r"^async function unpacked\(\) \{.*?^\}$", view, flags=re.DOTALL | re.MULTILINE)
+    (octree,) = re.findall(r"^async function octree\(.*?^\}$", view, flags=re.DOTALL | re.MULTILINE)
     script = f"""{(folder / "octree.js").read_text()}
 const $ = id => document.getElementById(id), facts = JSON.parse($("facts").textContent);
-{unpacked}
-return unpacked().then(([level, steps]) => {{
-  const bytes = new Uint8Array(decode(level, steps, facts.step).corner.buffer);
+{octree}
+return octree("field", facts).then(({{corner}}) => {{
+  const bytes = new Uint8Array(corner.buffer);
   let text = "";
   for (let k = 0; k < bytes.length; k += 32768) text += String.fromCharCode(...bytes.subarray(k, k + 32768));
   return btoa(text);
@@ -241,10 +247,77 @@ return unpacked().then(([level, steps]) => {{
         assert np.array_equal(corner, value if which is None else value[which])
 
 
-def settled(window: Browser) -> dict[str, str]:
+def test_a_page_streams(
+    fields: dict[str, sdfcli.Field], pages: dict[str, Path], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While its end has not arrived, it shows the octree cut at a level, with all controls; then the field, seen from
+    the same place."""
+    monkeypatch.setattr(data, "STREAMED", 4096)
+    field = fields["bunny"]
+    coarse = cut(field, field.leaves // data.SHARE)
+    text = field.view().html.encode()
+    end = text.index(b'id="field">') + 100
+    azimuth, elevation = float(rng.uniform(-180, 180)), float(rng.uniform(-60, 60))
+    shot = shot_from(field, azimuth, elevation)
+    seen = f"{camera(shot, field, azimuth, elevation)}&bare"
+
+    def covered_by(source: sdfcli.Field) -> npt.NDArray[np.bool_]:
+        more = {"width": WIDTH, "height": HEIGHT, "view": (azimuth, elevation), "shot": shot}
+        return np.asarray(sdfcli.render(source, **more, device="cpu", transparent=True)[..., 3] > 16)
+
+    with opened((WIDTH, HEIGHT), served=True) as window, streaming(text, end) as (address, go_on):
+        window.go(f"{address}#{seen}")
+        window.wait("coarse")
+        settled(window, "coarse")
+        first = window.picture()
+        press(window, "ArrowRight")
+        assert float(settled(window, "coarse")["view"].split(",")[0]) == pytest.approx((azimuth + 188) % 360 - 180)
+        press(window, "ArrowLeft")
+        address_before = settled(window, "coarse")
+        assert window.run("return document.readyState") == "loading"
+        go_on()
+        window.wait(*DRAWN)
+        assert settled(window) == address_before
+        last = window.picture()
+        window.open(pages["bunny"], f"{seen}&iso={-2 * field.domain.length:.9g}", DRAWN)
+        empty = window.picture()
+        assert window.faults() == []
+    for picture, source, least in ((first, coarse, 0.97), (last, field, 0.99)):
+        mask, expected = covered(picture, empty), covered_by(source)
+        assert (mask & expected).sum() / (mask | expected).sum() > least
+    assert np.abs(first.astype(int) - last).mean() > 1
+
+
+@contextmanager
+def streaming(content: bytes, end: int) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The address of a page whose beginning arrives at once, and a function that sends the rest."""
+    more = threading.Event()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/" else 404)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(content) if self.path == "/" else 0))
+            self.end_headers()
+            if self.path == "/":
+                self.wfile.write(content[:end])
+                more.wait(60)
+                self.wfile.write(content[end:])
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/", more.set
+        more.set()
+        server.shutdown()
+
+
+def settled(window: Browser, *wanted: str) -> dict[str, str]:
     """The address's words, once a picture is there and the address has them."""
     window.run("return new Promise(done => setTimeout(done, 400))")
-    window.wait(*DRAWN)
+    window.wait(*(wanted or DRAWN))
     address = str(window.run("return location.hash.slice(1)"))
     return {name: value for name, _, value in (each.partition("=") for each in address.split("&"))}
 
@@ -353,7 +426,7 @@ def test_a_notebook(window: Browser, fields: dict[str, sdfcli.Field], tmp_path: 
 def test_without_webgl(window: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
     """One line says what is missing."""
     text = pages["tiny"].read_text().replace('getContext("webgl2"', 'getContext("webgl9"')
-    script = re.findall(r'<script type="module">(.*?)</script>', text, flags=re.DOTALL)[0]
+    script = re.findall(r'<script type="module" async>(.*?)</script>', text, flags=re.DOTALL)[0]
     digest = page_module._digest(script)
     text = re.sub(r"script-src '[^']*'", f"script-src '{digest}'", text)
     (tmp_path / "a.html").write_text(text)

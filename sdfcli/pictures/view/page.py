@@ -25,7 +25,7 @@ from sdfcli.params import PAGE_LEAVES
 from sdfcli.pictures.colour import diverging_table
 from sdfcli.pictures.level import box_of, shown_level
 from sdfcli.pictures.render import DEFAULT_VIEW, safety, view_angles, view_axes
-from sdfcli.pictures.view.data import PageData, page_data
+from sdfcli.pictures.view.data import PackedLists, PageData, page_data
 from sdfcli.runtime.files import check_ending, written_whole
 
 HERE = Path(__file__).parent
@@ -88,7 +88,8 @@ def view_page(
         line=html.escape(", ".join(_summary(field, data, units))),
         rows="".join(f"<dt>{key}</dt><dd>{html.escape(value)}</dd>" for key, value in _rows(field, data, box, units)),
         facts=json.dumps(_facts(field, data, box, view, up)).replace("<", "\\u003c"),
-        field=base64.b64encode(data.content).decode(),
+        coarse=_text(data.coarse) if data.coarse else "",
+        field=_text(data.whole),
         trace=_read("trace.glsl"),
         show=_read("show.glsl"),
         style=style,
@@ -101,6 +102,10 @@ def _read(name: str) -> str:
     return (HERE / name).read_text(encoding="utf-8")
 
 
+def _text(lists: PackedLists) -> str:
+    return base64.b64encode(lists.content).decode()
+
+
 def _digest(text: str) -> str:
     """A script's or a style's hash, by which the page's policy admits it and no other."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
@@ -110,9 +115,8 @@ def _facts(field: Field, data: PageData, box: Floats, view: str | tuple[float, f
     """The program's parameters, in mesh units; see docs/reference/commands/view.md."""
     error, slack = safety(field, data.difference)
     return {
-        "lists": data.lists,
-        "step": data.step,
-        "parts": data.parts,
+        **_numbers(data.whole),
+        "coarse": _numbers(data.coarse) if data.coarse else None,
         "origin": [float(x) for x in field.domain.origin],
         "length": field.domain.length,
         "box": box.tolist(),
@@ -127,9 +131,13 @@ def _facts(field: Field, data: PageData, box: Floats, view: str | tuple[float, f
     }
 
 
+def _numbers(packed: PackedLists) -> dict[str, Any]:
+    return {"lists": packed.lists, "step": packed.step, "parts": packed.parts}
+
+
 def _summary(field: Field, data: PageData, units: str) -> list[str]:
     """Words below the name."""
-    words = [f"{field.leaves:,} leaves"]
+    words = [f"{field.leaves:,} leaves{_of_whole(field)}"]
     with suppress(InputError):
         words.append(f"error {field.max_error:.2g}{units}")
     if data.difference:
@@ -137,10 +145,15 @@ def _summary(field: Field, data: PageData, units: str) -> list[str]:
     return words
 
 
+def _of_whole(field: Field) -> str:
+    """For an overview: what it is."""
+    return f" of {field.info['overview']['leaves']:,}, an overview" if "overview" in field.info else ""
+
+
 def _rows(field: Field, data: PageData, box: Floats, units: str) -> list[tuple[str, str]]:
     """Names and values of the page's table."""
     rows = [
-        ("leaves", f"{field.leaves:,}"),
+        ("leaves", f"{field.leaves:,}{_of_whole(field)}"),
         ("depth", f"{int(field.leaf_level.max())}"),
         ("size", " x ".join(f"{x:.4g}" for x in box[1] - box[0]) + units),
         ("domain edge", f"{field.domain.length:.6g}{units}"),

@@ -18,22 +18,23 @@ function say(words) {
   if (words) root.dataset.state = "failed";
 }
 
-async function unpacked() {
-  const text = atob($("field").textContent), packed = Uint8Array.from(text, c => c.charCodeAt(0));
+// The octree in an element's lists, and their parameters.
+async function octree(id, {lists: listed, step, parts}) {
+  const text = atob($(id).textContent), packed = Uint8Array.from(text, c => c.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer()), lists = {};
   let begin = 0;
-  for (const [name, width, count] of facts.lists) {
+  for (const [name, width, count] of listed) {
     const list = new Uint8Array(width * count);
     for (let plane = 0; plane < width; plane++, begin += count)
       for (let k = 0; k < count; k++) list[width * k + plane] = bytes[begin + k];
     const kind = name === "distance" ? Float32Array : {1: Uint8Array, 2: Uint16Array, 4: Uint32Array}[width];
     lists[name] = new kind(list.buffer);
   }
-  if (lists.distance) return [lists.leaf_level, lists.distance];
-  const whole = r => r >>> 1 ^ -(r & 1), part = lists.residual_part;
-  const steps = Float64Array.from(lists.residual, (r, k) => whole(r) * facts.parts + (part ? whole(part[k]) : 0));
-  return [lists.leaf_level, steps];
+  const level = lists.leaf_level, whole = r => r >>> 1 ^ -(r & 1), part = lists.residual_part;
+  const numbers = lists.distance ||
+    Float64Array.from(lists.residual, (r, k) => whole(r) * parts + (part ? whole(part[k]) : 0));
+  return {level, ...decode(level, numbers, step)};
 }
 
 // The largest 1, 2 or 5 times a power of ten not above a number.
@@ -56,6 +57,7 @@ class Gpu {
     this.trace = this.program($("trace").textContent);
     this.show = this.program($("show").textContent);
     this.probe = null;
+    this.lists = [];
     this.sums = [this.target(), this.target()];  // while moving, at rest
   }
 
@@ -123,7 +125,8 @@ class Gpu {
     let padded = list;
     if (list.length < whole) (padded = new list.constructor(whole)).set(list);
     gl.activeTexture(gl.TEXTURE0 + slot);
-    gl.bindTexture(gl.TEXTURE_2D, gl.createTexture());
+    gl.deleteTexture(this.lists[slot] || null);
+    gl.bindTexture(gl.TEXTURE_2D, this.lists[slot] = gl.createTexture());
     gl.pixelStorei(gl.UNPACK_ALIGNMENT, 1);
     gl.texImage2D(gl.TEXTURE_2D, 0, inner, width, rows, 0, format, kind, padded);
     this.plain(gl.NEAREST);
@@ -165,20 +168,14 @@ class Gpu {
 }
 
 class Viewer {
-  constructor(level, corner, tree) {
+  constructor(octree, whole) {
     this.canvas = $("view");
     this.gpu = new Gpu(this.canvas);
-    const gl = this.gpu.gl;
-    this.gpu.upload(0, tree, 1, gl.R32UI, gl.RED_INTEGER, gl.UNSIGNED_INT);
-    this.gpu.upload(1, corner, 4, gl.RGBA32F, gl.RGBA, gl.FLOAT);
+    this.hold(octree, whole);
+    const {gl} = this.gpu;
     const colours = Uint8Array.from(atob(facts.colours), c => c.charCodeAt(0));
     this.gpu.upload(2, colours, 3, gl.RGB8, gl.RGB, gl.UNSIGNED_BYTE, colours.length / 3);
     this.colours = colours;
-    this.span = [0, 0];
-    for (const value of corner) this.span = value < this.span[0] ? [value, this.span[1]] : value > this.span[1] ? [this.span[0], value] : this.span;
-    this.largest = Math.max(-this.span[0], this.span[1]) || 1;
-    this.spacing = niceStep(this.largest / LINES);
-    this.depth = level.reduce((most, each) => Math.max(most, each), 0);
     const box = facts.box.map(toUnit);
     this.middle = box[0].map((x, k) => (x + box[1][k]) / 2);
     this.box = box;
@@ -188,6 +185,21 @@ class Viewer {
     this.moved = -Infinity;
     this.begin();
   }
+
+  // Takes an octree in place of the one before. whole: false for the field's without its finest levels.
+  hold({level, tree, corner}, whole) {
+    const {gl} = this.gpu;
+    this.gpu.upload(0, tree, 1, gl.R32UI, gl.RED_INTEGER, gl.UNSIGNED_INT);
+    this.gpu.upload(1, corner, 4, gl.RGBA32F, gl.RGBA, gl.FLOAT);
+    this.span = [0, 0];
+    for (const value of corner) this.span = value < this.span[0] ? [value, this.span[1]] : value > this.span[1] ? [this.span[0], value] : this.span;
+    this.largest = Math.max(-this.span[0], this.span[1]) || 1;
+    this.spacing = niceStep(this.largest / LINES);
+    this.depth = level.reduce((most, each) => Math.max(most, each), 0);
+    this.whole = whole;
+  }
+
+  tell(state) { root.dataset.state = this.whole ? state : "coarse"; }
 
   begin() {
     const [azimuth, elevation] = facts.view;
@@ -240,7 +252,8 @@ class Viewer {
     const across = this.canvas.width / this.canvas.clientWidth * scale;
     return {
       tree: 0, corners: 1, colours: 2, depth: this.depth, iso: state.iso, scale: 1 / facts.length,
-      error: Math.min((facts.near ?? Infinity) / facts.length, 1e9), slack: facts.slack || 0, reach: REACH * this.extent,
+      error: Math.min((this.whole && facts.near !== null ? facts.near : Infinity) / facts.length, 1e9),
+      slack: this.whole && facts.slack || 0, reach: REACH * this.extent,
       smoothing: facts.sign === "none" ? state.iso / facts.length : 0,
       eye: add(state.target, back, state.distance), right, up, forward: back.map(x => -x),
       pixel: 2 * Math.tan(ANGLE / 2) / (Math.min(free.width, free.height) * across),
@@ -282,7 +295,7 @@ class Viewer {
       this.present(gpu.sums[0], 1);
       this.rough = false;
       if (!root.dataset.first) root.dataset.first = Math.round(performance.now() - started);
-      root.dataset.state = "moving";
+      this.tell("moving");
       return this.wait();
     }
     if (now - this.moved < REST) return this.wait();
@@ -295,11 +308,11 @@ class Viewer {
       this.row = 0;
       this.rays++;
       this.present(gpu.sums[1], this.rays);
-      root.dataset.state = "drawn";
+      this.tell("drawn");
     }
     if (this.rays < (gpu.half ? RAYS : 1)) return this.wait();
     this.before = null;
-    root.dataset.state = "still";
+    this.tell("still");
   }
 
   present(target, rays) {
@@ -329,9 +342,8 @@ function controls(viewer) {
   const {canvas} = viewer;
   const axes = [...document.querySelectorAll("input[name=axis]")];
   const ranges = [0, 1, 2].map(k => [facts.origin[k], facts.origin[k] + facts.length]);
-  const sides = [-viewer.span[0], viewer.span[1]];
-  const toIso = s => s * s * (s < 0 ? -sides[0] : sides[1]);
-  const fromIso = d => d < 0 ? -Math.sqrt(-d / sides[0]) : sides[1] ? Math.sqrt(d / sides[1]) : 0;
+  const toIso = s => s * s * (s < 0 ? viewer.span[0] : viewer.span[1]);
+  const fromIso = d => d < 0 ? -Math.sqrt(d / viewer.span[0]) : viewer.span[1] ? Math.sqrt(d / viewer.span[1]) : 0;
 
   function show() {
     const now = viewer.state;
@@ -499,27 +511,40 @@ function controls(viewer) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => viewer.change());
   canvas.addEventListener("webglcontextlost", () => say("The browser dropped this page's graphics: load the page again."));
 
-  // The scale of the plane's colours.
-  const stops = Array.from({length: 65}, (_, k) => {
-    const d = viewer.span[0] + (viewer.span[1] - viewer.span[0]) * k / 64;
-    const c = 3 * (255 + Math.round(255 * Math.sign(d) * Math.sqrt(Math.abs(d) / viewer.largest)));
-    return `rgb(${viewer.colours.slice(c, c + 3)}) ${100 * k / 64}%`;
-  });
-  $("bar").style.background = `linear-gradient(90deg, ${stops})`;
-  $("least").textContent = number(viewer.span[0], 2);
-  $("most").textContent = number(viewer.span[1], 2);
-  $("nought").style.left = `${100 * -viewer.span[0] / (viewer.span[1] - viewer.span[0] || 1)}%`;
-  $("spacing").textContent = number(viewer.spacing, 2) + unit;
+  // For the octree held: the scale of the plane's colours, and the picture.
+  function begin() {
+    const stops = Array.from({length: 65}, (_, k) => {
+      const d = viewer.span[0] + (viewer.span[1] - viewer.span[0]) * k / 64;
+      const c = 3 * (255 + Math.round(255 * Math.sign(d) * Math.sqrt(Math.abs(d) / viewer.largest)));
+      return `rgb(${viewer.colours.slice(c, c + 3)}) ${100 * k / 64}%`;
+    });
+    $("bar").style.background = `linear-gradient(90deg, ${stops})`;
+    $("least").textContent = number(viewer.span[0], 2);
+    $("most").textContent = number(viewer.span[1], 2);
+    $("nought").style.left = `${100 * -viewer.span[0] / (viewer.span[1] - viewer.span[0] || 1)}%`;
+    $("spacing").textContent = number(viewer.spacing, 2) + unit;
+    changed();
+  }
 
   recall();
-  show();
-  viewer.change();
+  return begin;
 }
+
+// The document arrives from its beginning: the coarse octree and this program first, the field last.
+const arrived = () => document.readyState !== "loading" || new Promise(done => addEventListener("DOMContentLoaded", done));
+const painted = () => new Promise(done => requestAnimationFrame(() => setTimeout(done)));
 
 async function main() {
   if (!window.DecompressionStream) throw new Error("This page needs a browser from 2023 or later.");
-  const [level, steps] = await unpacked(), {tree, corner} = decode(level, steps, facts.step);
-  controls(new Viewer(level, corner, tree));
+  const coarse = facts.coarse && await octree("coarse", facts.coarse);
+  if (!coarse) await arrived();
+  const viewer = new Viewer(coarse || await octree("field", facts), !coarse), begin = controls(viewer);
+  begin();
+  if (!coarse) return;
+  await painted();  // before the thread is busy with the field
+  await arrived();
+  viewer.hold(await octree("field", facts), true);
+  begin();
 }
 
 main().catch(error => say(error.message));
