@@ -63,7 +63,7 @@ def answered(points: Tensor, ask: Callable[[Any], Sequence[Any]]) -> list[Tensor
 
 
 def _from_numpy(array: npt.NDArray[Any], dtype: torch.dtype) -> Tensor:
-    """NumPy makes float32 of float64: after a conversion, torch's threads spin on the cores that the next call needs."""
+    """NumPy makes float32 of float64: torch's threads would spin on the cores that the next call needs."""
     if array.dtype.kind != "f":
         return torch.from_numpy(array)
     if dtype in SAMPLED:
