@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sdfcli.field.field import Field
 from sdfcli.runtime.numbered import numbered
-from sdfcli.torch.arrays import answered, check_points, plain
+from sdfcli.torch.arrays import answered, check_points, differentiated, plain
 from sdfcli.torch.once import once
 
 
@@ -79,7 +79,7 @@ def sample(field: Field, points: Tensor) -> Tensor:
         DeviceError: points on a GPU, without CuPy.
     """
     check_points(points)
-    if torch.is_grad_enabled() and points.requires_grad:
+    if differentiated(points):
         return _Sample.apply(points, field.number)[0]
     return (_value if plain(points) else _sample)(points, field.number)
 
@@ -88,6 +88,6 @@ def sample_with_gradient(field: Field, points: Tensor) -> tuple[Tensor, Tensor]:
     """Signed distances (...) and the field's gradients (..., 3) at points (..., 3), from one search; see `sample`.
     Gradients are constants: no derivatives pass through them."""
     check_points(points)
-    if plain(points) and not (torch.is_grad_enabled() and points.requires_grad):
+    if plain(points) and not differentiated(points):
         return _both(points, field.number)
     return _Sample.apply(points, field.number)

@@ -17,7 +17,7 @@ from sdfcli.errors import InputError
 from sdfcli.params import check_sign
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.numbered import numbered
-from sdfcli.torch.arrays import answered, check_points, device_of, plain
+from sdfcli.torch.arrays import answered, check_points, device_of, differentiated, plain
 from sdfcli.torch.once import once
 
 Nearest = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
@@ -179,7 +179,7 @@ def _measured(mesh: MeshDistance | tuple[Tensor, Tensor], points: Tensor, sign: 
     if isinstance(mesh, tuple):
         vertices, faces = mesh
         return nearest_on(points, vertices, faces, sign, signed)[0]
-    if torch.is_grad_enabled() and points.requires_grad:
+    if differentiated(points):
         found: Nearest = _Distance.apply(points, mesh.number, signed)
         return found[0]
     return (_value if plain(points) else _distance)(points, mesh.number, signed)

@@ -13,11 +13,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
-from torch.autograd import gradcheck  # noqa: E402
+from torch.autograd import forward_ad, gradcheck  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 import oracle  # noqa: E402
 import sdfcli.torch  # noqa: E402
+import shapes  # noqa: E402
 from sdfcli.errors import InputError  # noqa: E402
 from sdfcli.field.field import Field  # noqa: E402
 
@@ -175,6 +176,21 @@ def test_second_derivatives_are_an_error(rng: np.random.Generator, field: Field)
     (slope,) = torch.autograd.grad(sdfcli.torch.sample(field, points).sum(), points, create_graph=True)
     with pytest.raises(RuntimeError, match="first derivatives only"):
         (points.sum() + slope.sum()).backward()
+
+
+def test_forward_mode_is_an_error(rng: np.random.Generator, field: Field) -> None:
+    """Not a derivative of zero."""
+    points = around(rng, field, 5)
+    index = sdfcli.MeshDistance(shapes.icosphere(1), device="cpu")
+    for distance in (
+        lambda at: sdfcli.torch.sample(field, at),
+        lambda at: sdfcli.torch.sample_with_gradient(field, at)[0],
+        lambda at: sdfcli.torch.distance(index, at),
+    ):
+        with pytest.raises(NotImplementedError, match="forward mode"):
+            torch.func.jvp(distance, (points,), (points,))
+        with forward_ad.dual_level(), pytest.raises(NotImplementedError, match="forward mode"):
+            distance(forward_ad.make_dual(points, points))
 
 
 def test_a_field_may_go_before_its_gradient(rng: np.random.Generator, field: Field) -> None:
