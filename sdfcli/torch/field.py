@@ -9,20 +9,22 @@ from torch import Tensor
 
 from sdfcli.field.field import Field
 from sdfcli.runtime.numbered import numbered
-from sdfcli.torch.arrays import answered, check_points
+from sdfcli.torch.arrays import answered, check_points, differentiated, plain
 from sdfcli.torch.once import once
 
 
-@torch.library.custom_op("sdfcli::sample", mutates_args=())
-def _sample(points: Tensor, field: int) -> Tensor:
+def _value(points: Tensor, field: int) -> Tensor:
     (distance,) = answered(points, lambda at: [numbered(field).sample(at)])
-    return distance.to(points.dtype)
+    return distance
 
 
-@torch.library.custom_op("sdfcli::sample_with_gradient", mutates_args=())
-def _sample_with_gradient(points: Tensor, field: int) -> tuple[Tensor, Tensor]:
+def _both(points: Tensor, field: int) -> tuple[Tensor, Tensor]:
     distance, gradient = answered(points, numbered(field).sample_with_gradient)
-    return distance.to(points.dtype), gradient.to(points.dtype)
+    return distance, gradient
+
+
+_sample = torch.library.custom_op("sdfcli::sample", _value, mutates_args=())
+_sample_with_gradient = torch.library.custom_op("sdfcli::sample_with_gradient", _both, mutates_args=())
 
 
 @_sample.register_fake
@@ -52,7 +54,7 @@ class _Sample(torch.autograd.Function):
 
     @staticmethod
     def forward(points: Tensor, field: int) -> tuple[Tensor, Tensor]:
-        return _sample_with_gradient(points, field)
+        return (_both if plain(points) else _sample_with_gradient)(points, field)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: tuple[Tensor, Tensor]) -> None:
@@ -77,13 +79,15 @@ def sample(field: Field, points: Tensor) -> Tensor:
         DeviceError: points on a GPU, without CuPy.
     """
     check_points(points)
-    if torch.is_grad_enabled() and points.requires_grad:
+    if differentiated(points):
         return _Sample.apply(points, field.number)[0]
-    return _sample(points, field.number)
+    return (_value if plain(points) else _sample)(points, field.number)
 
 
 def sample_with_gradient(field: Field, points: Tensor) -> tuple[Tensor, Tensor]:
     """Signed distances (...) and the field's gradients (..., 3) at points (..., 3), from one search; see `sample`.
     Gradients are constants: no derivatives pass through them."""
     check_points(points)
+    if plain(points) and not differentiated(points):
+        return _both(points, field.number)
     return _Sample.apply(points, field.number)

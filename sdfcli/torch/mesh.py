@@ -17,7 +17,7 @@ from sdfcli.errors import InputError
 from sdfcli.params import check_sign
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.numbered import numbered
-from sdfcli.torch.arrays import answered, check_points, device_of
+from sdfcli.torch.arrays import answered, check_points, device_of, differentiated, plain
 from sdfcli.torch.once import once
 
 Nearest = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
@@ -25,8 +25,7 @@ Nearest = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 def _of(mesh: MeshDistance, points: Tensor, signed: bool) -> Nearest:
-    found = answered(points, lambda at: mesh._with_gradient(at, signed))
-    distance, gradient, nearest, face, uv = (each if each.dtype == torch.int64 else each.to(points) for each in found)
+    distance, gradient, nearest, face, uv = answered(points, lambda at: mesh._with_gradient(at, signed))
     return distance, gradient, nearest, face, uv
 
 
@@ -42,16 +41,18 @@ def _empty(points: Tensor) -> Nearest:
     )
 
 
-@torch.library.custom_op("sdfcli::distance", mutates_args=())
-def _distance(points: Tensor, mesh: int, signed: bool) -> Tensor:
+def _value(points: Tensor, mesh: int, signed: bool) -> Tensor:
     index: MeshDistance = numbered(mesh)
     (distance,) = answered(points, lambda at: index._exact(at, signed))
-    return distance.to(points.dtype)
+    return distance
 
 
-@torch.library.custom_op("sdfcli::nearest", mutates_args=())
-def _nearest(points: Tensor, mesh: int, signed: bool) -> Nearest:
+def _all(points: Tensor, mesh: int, signed: bool) -> Nearest:
     return _of(numbered(mesh), points, signed)
+
+
+_distance = torch.library.custom_op("sdfcli::distance", _value, mutates_args=())
+_nearest = torch.library.custom_op("sdfcli::nearest", _all, mutates_args=())
 
 
 @torch.library.custom_op("sdfcli::nearest_on", mutates_args=())
@@ -109,7 +110,7 @@ class _Distance(torch.autograd.Function):
 
     @staticmethod
     def forward(points: Tensor, mesh: int, signed: bool) -> Nearest:
-        return _nearest(points, mesh, signed)
+        return (_all if plain(points) else _nearest)(points, mesh, signed)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, int, bool], output: Nearest) -> None:
@@ -178,10 +179,10 @@ def _measured(mesh: MeshDistance | tuple[Tensor, Tensor], points: Tensor, sign: 
     if isinstance(mesh, tuple):
         vertices, faces = mesh
         return nearest_on(points, vertices, faces, sign, signed)[0]
-    if torch.is_grad_enabled() and points.requires_grad:
+    if differentiated(points):
         found: Nearest = _Distance.apply(points, mesh.number, signed)
         return found[0]
-    return _distance(points, mesh.number, signed)
+    return (_value if plain(points) else _distance)(points, mesh.number, signed)
 
 
 def nearest_on(points: Tensor, vertices: Tensor, faces: Tensor, sign: str, signed: bool) -> Nearest:

@@ -112,27 +112,32 @@ def test_discregrid(field: sdfcli.Field, tmp_path: Path) -> None:
     np.testing.assert_allclose(value[number], field.sample(points), rtol=0, atol=1e-12)
 
 
-def test_bullet(tmp_path: Path) -> None:
-    """Balls that overlap the shape by a little: by as much as the field says."""
+@pytest.mark.parametrize("margin", [0.0, 0.3])
+def test_bullet(margin: float, tmp_path: Path) -> None:
+    """Balls touch the shape where the field says so, and as deep, if their centres lie in the grid's box."""
     bullet = pytest.importorskip("pybullet")
     field = sdfcli.build(shapes.icosphere(3), tolerance=1e-3, device="cpu")
-    field.export(tmp_path / "ball.cdf")
+    low, high = field.bounds[0] - margin, field.bounds[1] + margin
+    field.export(tmp_path / "ball.cdf", window=[*low, *high])
     (tmp_path / "ball.urdf").write_text(
         '<robot name="b"><link name="l"><inertial><mass value="0"/><inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" '
         'izz="0"/></inertial><collision><geometry><cdf filename="ball.cdf"/></geometry></collision></link></robot>'
     )
-    server = bullet.connect(bullet.DIRECT)
+    server, radius = bullet.connect(bullet.DIRECT), 0.2
+    touched = []
     try:
         bullet.setAdditionalSearchPath(str(tmp_path))
         body = bullet.loadURDF("ball.urdf", useFixedBase=1)
-        shape, found = bullet.createCollisionShape(bullet.GEOM_SPHERE, radius=0.2), []
-        for way in np.random.default_rng(3).normal(size=(20, 3)):
+        shape = bullet.createCollisionShape(bullet.GEOM_SPHERE, radius=radius)
+        for way in np.random.default_rng(3).normal(size=(40, 3)):
             centre = 1.15 * way / np.linalg.norm(way)
-            other = bullet.createMultiBody(1, shape, basePosition=centre)
-            found += [(each[8], field.sample(centre) - 0.2) for each in bullet.getClosestPoints(body, other, 0.1)]
+            other, deep = bullet.createMultiBody(1, shape, basePosition=centre), field.sample(centre) - radius
+            found = bullet.getClosestPoints(body, other, 0.1)
             bullet.removeBody(other)
-        assert len(found) >= 10
-        deep, want = np.array(found).T
-        np.testing.assert_allclose(deep, want, rtol=0, atol=3e-3)
+            touched.append(bool(found))
+            assert touched[-1] == (deep < 0 and (low < centre).all() and (centre < high).all())
+            assert all(abs(each[8] - deep) < 3e-3 for each in found)
+        assert all(touched) == (margin > radius)
+        assert sum(touched) >= 10
     finally:
         bullet.disconnect(server)

@@ -12,10 +12,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from torch.autograd import gradcheck  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch.autograd import forward_ad, gradcheck  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 import oracle  # noqa: E402
 import sdfcli.torch  # noqa: E402
+import shapes  # noqa: E402
 from sdfcli.errors import InputError  # noqa: E402
 from sdfcli.field.field import Field  # noqa: E402
 
@@ -77,6 +80,37 @@ def test_operators(rng: np.random.Generator, field: Field) -> None:
     for operator in (torch.ops.sdfcli.sample, torch.ops.sdfcli.sample_with_gradient):
         for points in (around(rng, field, 7), around(rng, field, 2, 3).float(), around(rng, field)):
             torch.library.opcheck(operator.default, (points, field.number))
+
+
+def test_operators_where_calls_are_recorded(rng: np.random.Generator, field: Field) -> None:
+    """In traces, and for tensors without values."""
+    points = around(rng, field, 7)
+    traced = make_fx(lambda at: sdfcli.torch.sample(field, at))
+    graphs = [str(traced(points).graph), str(traced(points.clone().requires_grad_()).graph)]
+    graphs += [str(torch.jit.trace(lambda at: sdfcli.torch.sample(field, at), points, check_trace=False).graph)]
+    assert ["sdfcli" in graph for graph in graphs] == [True] * 3
+    assert torch.equal(traced(points)(points + 0.1), sdfcli.torch.sample(field, points + 0.1))
+    with FakeTensorMode():
+        fake = torch.empty(4, 5, 3)
+        assert sdfcli.torch.sample(field, fake).shape == (4, 5)
+    for both in sdfcli.torch.sample_with_gradient(field, points.to("meta")):
+        assert both.device.type == "meta"
+
+
+def test_plain_calls_are_functions(rng: np.random.Generator, field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of tensors and parameters; the operators' bits."""
+    points = around(rng, field, 50)
+    expected = torch.ops.sdfcli.sample(points, field.number)
+    slopes = torch.ops.sdfcli.sample_with_gradient(points, field.number)[1]
+    assert torch.equal(sdfcli.torch.sample_with_gradient(field, points)[1], slopes)
+    monkeypatch.delattr("sdfcli.torch.field._sample")
+    monkeypatch.delattr("sdfcli.torch.field._sample_with_gradient")
+    parameter = torch.nn.Parameter(points)
+    found = sdfcli.torch.sample(field, parameter)
+    found.sum().backward()
+    assert torch.equal(found.detach(), expected)
+    assert torch.equal(sdfcli.torch.sample(field, points), expected)
+    assert torch.equal(parameter.grad, slopes)
 
 
 def test_compiled_without_a_break(rng: np.random.Generator, field: Field) -> None:
@@ -142,6 +176,21 @@ def test_second_derivatives_are_an_error(rng: np.random.Generator, field: Field)
     (slope,) = torch.autograd.grad(sdfcli.torch.sample(field, points).sum(), points, create_graph=True)
     with pytest.raises(RuntimeError, match="first derivatives only"):
         (points.sum() + slope.sum()).backward()
+
+
+def test_forward_mode_is_an_error(rng: np.random.Generator, field: Field) -> None:
+    """Not a derivative of zero."""
+    points = around(rng, field, 5)
+    index = sdfcli.MeshDistance(shapes.icosphere(1), device="cpu")
+    for distance in (
+        lambda at: sdfcli.torch.sample(field, at),
+        lambda at: sdfcli.torch.sample_with_gradient(field, at)[0],
+        lambda at: sdfcli.torch.distance(index, at),
+    ):
+        with pytest.raises(NotImplementedError, match="forward mode"):
+            torch.func.jvp(distance, (points,), (points,))
+        with forward_ad.dual_level(), pytest.raises(NotImplementedError, match="forward mode"):
+            distance(forward_ad.make_dual(points, points))
 
 
 def test_a_field_may_go_before_its_gradient(rng: np.random.Generator, field: Field) -> None:
