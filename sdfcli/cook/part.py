@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Cooked:
-    """What a target wrote for a part, and how scenes name it. File names are relative to the output folder.
+    """A target's output for a part, and its names in scenes. File names are relative to the output folder.
 
     files  names of the files written.
     urdf   the child of `<geometry>`; None: the element stays, with the file's path mended. And under `urdf_collision`

@@ -1,4 +1,4 @@
-"""Tables of `cook.toml` for one target each."""
+"""Tables in `cook.toml` for one target each."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SIGNS = "auto", "parity", "winding", "normal"
 
 @dataclass(frozen=True)
 class NewtonCall:
-    """Table `[newton]` of `cook.toml`: the program's arguments to `newton.Mesh.build_sdf`, with Newton's defaults. They
-    are part of a cached file's key; the grid in the file is cooked as the other options ask. Raises UsageError.
+    """Table `[newton]` in `cook.toml`: the program's arguments to `newton.Mesh.build_sdf`, with Newton's defaults. They
+    enter a cached file's key; the grid in the file is cooked as the other options ask. Raises UsageError.
 
     Attributes:
         max_resolution: None with target_voxel_size None: 64, as Newton has it.
@@ -49,11 +49,11 @@ class NewtonCall:
 
 @dataclass(frozen=True)
 class PhysxTable:
-    """Table `[physx]` of `cook.toml`. Raises UsageError.
+    """Table `[physx]` in `cook.toml`. Raises UsageError.
 
     Attributes:
-        dense: one grid of float32 values in place of a sparse one.
-        bits: of a sparse grid's fine values: 8, 16 or 32.
+        dense: one grid of float32 values instead.
+        bits: per fine value in a sparse grid: 8, 16 or 32.
     """
 
     dense: bool = False
@@ -66,10 +66,10 @@ class PhysxTable:
 
 @dataclass(frozen=True)
 class GenesisTable:
-    """Table `[genesis]` of `cook.toml`.
+    """Table `[genesis]` in `cook.toml`.
 
     Attributes:
-        version: Genesis's version: part of a cached file's key.
+        version: Genesis's version, which enters a cached file's key.
     """
 
     version: str = "1.4.5"

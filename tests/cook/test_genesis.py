@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
+import json
 import marshal
 import os
 import pickle
@@ -128,7 +129,7 @@ def test_nodes(rng: np.random.Generator, tmp_path: Path) -> None:
 def test_found_by_genesis(rng: np.random.Generator, tmp_path: Path, genesis: ModuleType) -> None:
     """Genesis's own `_get_sdf_grid` finds the file for the mesh read from the file beside it, and cooks nothing."""
     trimesh = pytest.importorskip("trimesh")
-    part, config, _, written = cooked(rng, tmp_path)
+    _, config, _, written = cooked(rng, tmp_path)
     gs: Any = SimpleNamespace(
         __version__=config.genesis.version,
         EPS=float(np.finfo(np.float32).eps),
@@ -146,7 +147,9 @@ def test_found_by_genesis(rng: np.random.Generator, tmp_path: Path, genesis: Mod
     (tmp_path / "elsewhere").mkdir()
     scene = trimesh.load(tmp_path / written.files[1], force="scene", process=False)
     (mesh,) = scene.geometry.values()
-    resolution = target.resolution_of(config, part)
+    material = json.loads((tmp_path / written.files[2]).read_text())
+    resolution = material["sdf_min_res"]
+    assert material == {"sdf_min_res": resolution, "sdf_max_res": resolution}
     verts = mesh.vertices.view(np.ndarray)
     size = 0.2 * np.ptp(verts, axis=0).max() + np.ptp(verts, axis=0)  # as SignedDistanceFieldDescription does
     cell = gs.EPS + np.clip(0.005, size / (resolution - 1), size / max(resolution - 1, 2))
