@@ -89,7 +89,8 @@ def interpolated(grid: Any, points: cook_parts.Floats) -> cook_parts.Floats:
 
 
 def test_distances(rng: np.random.Generator, tmp_path: Path) -> None:
-    """At 10^5 points within the band, the grid gives the exact distance within the tolerance, which is a cell."""
+    """At 10^5 points within the band, the grid gives the exact distance within the tolerance, which is a cell,
+    and at nodes the field's."""
     part, config, field, written = cooked(rng, tmp_path)
     grid = pickle.loads((tmp_path / written.files[0]).read_bytes())
     tolerance = cook_parts.longest(part) / config.cells
@@ -98,6 +99,10 @@ def test_distances(rng: np.random.Generator, tmp_path: Path) -> None:
     answer = interpolated(grid, points)
     assert np.abs(answer - field.sample(points)).max() <= 0.875 * tolerance
     assert np.abs(answer - cook_parts.exact(part, points)).max() <= tolerance
+    node = rng.integers(grid.value.shape, size=(1000, 3))
+    back = np.linalg.inv(grid.T_mesh_to_sdf)
+    at = node @ back[:3, :3].T + back[:3, 3]
+    np.testing.assert_allclose(grid.value[tuple(node.T)], field.sample(at), rtol=1e-6, atol=1e-6 * tolerance)
     assert grid.max_value == grid.value.max()
     assert grid.value.dtype == grid.grad.dtype == np.float32
 
