@@ -54,6 +54,11 @@ def exact(part: Part, points: Floats) -> Floats:
     return np.asarray(sdfcli.MeshDistance((part.vertices, part.faces), device="cpu").signed_distance(points))
 
 
+def near_nodes(part: Part, origin: Floats, cell: float, band: float, count: int, rng: np.random.Generator) -> Floats:
+    """Random nodes of a grid, near points at most `band` from the surface."""
+    return origin + cell * np.rint((near_points(part, band, count, rng) - origin) / cell)
+
+
 def near_points(part: Part, band: float, count: int, rng: np.random.Generator) -> Floats:
     """Random points at most `band` from the surface: half beside edges, where distances bend."""
     triangle = part.vertices[part.faces[rng.integers(len(part.faces), size=count)]]

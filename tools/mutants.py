@@ -1268,6 +1268,42 @@ MUTANTS = [
         "(np.searchsorted(VALUES[:UNBOUNDED] * tolerance, bound) - 1)",
         ("tests/quality/test_proven_fields.py::test_codes_round_up",),
     ),
+    # ---- Fields for simulators ----
+    Mutant(
+        "sparse grid: blocks are chosen by the band alone",
+        "sdfcli/cook/sparse_grid.py",
+        "reach = plan.band + plan.tolerance + np.sqrt(3) / 2 * SIZE * cell\n    centre",
+        "reach = plan.band\n    centre",
+        ("tests/cook/test_physx.py::test_distances",),
+    ),
+    Mutant(
+        "sparse grid: y and z of a block's values swapped",
+        "sdfcli/cook/sparse_grid.py",
+        "value.transpose(0, 3, 2, 1)",
+        "value.transpose(0, 2, 3, 1)",
+        ("tests/cook/test_physx.py::test_distances", "tests/cook/test_newton.py::test_distances"),
+    ),
+    Mutant(
+        "Genesis: nodes half a cell off",
+        "sdfcli/cook/genesis.py",
+        "at = centre - size / 2 + index * cell",
+        "at = centre - size / 2 + (index + 0.5) * cell",
+        ("tests/cook/test_genesis.py::test_distances",),
+    ),
+    Mutant(
+        "Newton: the key of unwelded vertices",
+        "sdfcli/cook/newton.py",
+        "call, plan, part = config.newton, _plan(config, part), welded(part)",
+        "call, plan = config.newton, _plan(config, part)",
+        ("tests/cook/test_newton.py::test_soup",),
+    ),
+    Mutant(
+        "PhysX: a file may be longer than its counts",
+        "sdfcli/cook/physx_sdf.h",
+        "std::fread(data.get(), 1, size, file.get()) != size || std::fgetc(file.get()) != EOF",
+        "std::fread(data.get(), 1, size, file.get()) != size",
+        ("tests/cook/test_physx.py::test_damaged",),
+    ),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Fields cooked for simulators: the collision meshes of an asset become what a simulator loads."""
+"""Fields cooked for simulators: the collision meshes of an asset become files that a simulator loads."""
 
 from __future__ import annotations
 

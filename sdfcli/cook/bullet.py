@@ -18,13 +18,13 @@ SCENES = ("urdf",)
 PRESET = 40
 """Cells along the longest side."""
 RATIO = 2.0
-"""Cell edge in tolerances: cells have nodes at thirds of their edges."""
+"""Cell edge in tolerances; nodes are a third of an edge apart."""
 CELL_BYTES = 8 * 7 + 4 * 32 + 4
 """Bytes per cell: values at its corner and three edges, 32 indices, its place."""
 
 
 def parameters(config: CookConfig, part: Part) -> BuildKeywords:
-    """Build parameters: an eighth of the tolerance."""
+    """Build parameters for an eighth of the tolerance."""
     return build_parameters(_plan(config, part), part)
 
 

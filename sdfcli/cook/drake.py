@@ -22,23 +22,23 @@ PRESET = 64
 RATIO = 0.75
 """Cell edge in tolerances: cells cut sharp edges."""
 TRIANGLES = 3.0
-"""Triangles per cell face of area, about."""
+"""Triangles per squared cell edge, about."""
 TRIANGLE_BYTES = 50
 
 
 def parameters(config: CookConfig, part: Part) -> BuildKeywords:
-    """Build parameters: an eighth of the tolerance."""
+    """Build parameters for an eighth of the tolerance."""
     return build_parameters(_plan(config, part), part)
 
 
 def predicted_bytes(config: CookConfig, part: Part) -> int:
-    """Size of the surface."""
+    """Surface file size."""
     return int(_size(part, _plan(config, part)))
 
 
 def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
-    """Writes `NAME.obj`, by marching cubes. Sharp edges are cut: Drake refuses queries of surfaces with folds, which
-    thin triangles along an edge may be."""
+    """Writes `NAME.obj`, by marching cubes. Sharp edges are cut: Drake refuses queries on folded surfaces, and
+    thin triangles along an edge may be folds."""
     check_signed(field, part)
     plan, name = _plan(config, part), f"{part.name}.obj"
     cells = int(np.ceil(field.domain.length / plan.cell))

@@ -1,12 +1,13 @@
 """Genesis: `.gsd` files that it finds in its cache by their key, in place of cooking.
 
-Layout of `genesis/engine/mesh.py` and `utils/cache.py`, Genesis 1.4: the grid has a fixed number of nodes if the
+Layout as in `genesis/engine/mesh.py` and `utils/cache.py`, Genesis 1.4: the grid has a fixed node count if the
 material says `sdf_min_res=R, sdf_max_res=R`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -25,12 +26,12 @@ from sdfcli.params import BuildKeywords
 from sdfcli.query.mesh_distance import MeshDistance
 
 SCENES = ("urdf", "mjcf")
-PRESET = 106
-"""Cells along the longest side: with the margins, 128 nodes, Genesis's own maximum."""
+PRESET = 105
+"""Cells along the longest side: with the margins, 127 nodes; Genesis's own maximum is 128."""
 MARGIN = 0.1
-"""Space on each side of the box, in longest sides, as Genesis has it."""
+"""Space on each side, in longest sides, as Genesis has it."""
 NODES = 16, 1024
-"""Minimum of Genesis, and our maximum, along an axis."""
+"""Genesis's minimum, and our maximum, along an axis."""
 NODE_BYTES = 4 + 12 + 8
 SCHEMA = b"v4-sdf-grid"
 EPS = float(np.finfo(np.float32).eps)
@@ -41,17 +42,18 @@ CLASS = b"cgenesis.engine.mesh\nSDFGrid\n"
 
 
 def parameters(config: CookConfig, part: Part) -> BuildKeywords:
-    """Build parameters: an eighth of the tolerance."""
+    """Build parameters for an eighth of the tolerance."""
     return build_parameters(_plan(config, part), part)
 
 
 def predicted_bytes(config: CookConfig, part: Part) -> int:
-    """Size of the cached file and the mesh."""
+    """Size: cached file and mesh."""
     return int(_size(part, _plan(config, part)))
 
 
 def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
-    """Writes `gsd/KEY.gsd`, for `GS_CACHE_FILE_PATH`, and the mesh, `NAME.obj`, from which Genesis computes the key."""
+    """Writes `gsd/KEY.gsd`, for `GS_CACHE_FILE_PATH`; the mesh, `NAME.obj`, from which Genesis computes the key; and
+    `NAME.json`, arguments for `gs.materials.Rigid` that fix the grid."""
     check_signed(field, part)
     resolution = resolution_of(config, part)
     part = welded(part)
@@ -59,7 +61,9 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
     name = f"gsd/{cache_key(part, nodes, cell, config.genesis.version)}.gsd"
     (folder / "gsd").mkdir(exist_ok=True)
     (folder / name).write_bytes(pickled(*grid_values(field, part, nodes, cell)))
-    return Cooked(files=[name, write_part(part, folder)])
+    material = f"{part.name}.json"
+    (folder / material).write_text(json.dumps({"sdf_min_res": resolution, "sdf_max_res": resolution}) + "\n")
+    return Cooked(files=[name, write_part(part, folder), material])
 
 
 def resolution_of(config: CookConfig, part: Part) -> int:
@@ -72,7 +76,7 @@ def resolution_of(config: CookConfig, part: Part) -> int:
 
 
 def grid_of(part: Part, resolution: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Nodes (3,) and cell edges (3,) of Genesis's grid for a part."""
+    """Node counts (3,) and cell edges (3,): Genesis's grid for a part."""
     side = np.ptp(part.vertices, axis=0)
     size = 2 * MARGIN * side.max() + side
     cell = EPS + size / (resolution - 1)
@@ -80,7 +84,7 @@ def grid_of(part: Part, resolution: int) -> tuple[npt.NDArray[np.int64], npt.NDA
 
 
 def cache_key(part: Part, nodes: npt.NDArray[np.int64], cell: npt.NDArray[np.float64], version: str) -> str:
-    """Genesis's name for a grid: SHA-256 of its mesh, its shape, and the versions."""
+    """Genesis's name for a grid: SHA-256, with the mesh, the grid's shape, and the versions."""
     found = hashlib.sha256()
     for array in (part.vertices, part.faces, nodes, cell):
         found.update(np.ascontiguousarray(array).tobytes())
@@ -93,7 +97,7 @@ def grid_values(
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.int64], float, npt.NDArray[np.float64]]:
     """Distances, unit gradients (…, 3) and nearest vertices at nodes [i, j, k], the largest distance, and the matrix
     from the mesh to node numbers. As in Genesis, gradients are directions from a node's nearest point on the mesh, or
-    to it inside, and its nearest vertex is one of its nearest face. A solid's gradients are the field's."""
+    to it inside, and the nearest face has the nearest vertex. A solid's gradients are the field's."""
     check_fits(8 * NODE_BYTES * int(nodes.prod()))
     centre = (part.vertices.min(axis=0) + part.vertices.max(axis=0)) / 2
     size = (nodes - 1) * cell

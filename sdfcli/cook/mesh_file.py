@@ -1,4 +1,4 @@
-"""Meshes beside cooked files, and what all targets ask of a field."""
+"""Meshes beside cooked files, and a check for all targets."""
 
 from __future__ import annotations
 

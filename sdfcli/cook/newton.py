@@ -1,6 +1,6 @@
 """Newton: files that `mesh.build_sdf(cache_dir=…)` finds by its own key, in place of cooking on a GPU.
 
-Format version 2 of `newton/_src/geometry/_sdf_cache.py`, Newton 1.8.
+Format version 2, `newton/_src/geometry/_sdf_cache.py`, Newton 1.8.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ PRESET = 256
 KIND, VERSION, NEWTON = "newton.texture_sdf", 2, "1.8.0"
 DEFAULT_RESOLUTION = 64
 EMPTY, LINEAR = 0xFFFFFFFF, 0xFFFFFFFE
-"""Slots of blocks without fine values: outside the band, and where the coarse grid's values are exact enough."""
+"""Slots for blocks without fine values: outside the band, and where the coarse grid's values are exact enough."""
 BUCKETS = 1e7
 """Newton's test for watertight meshes rounds coordinates to 1e-7 m."""
 
 
 def parameters(config: CookConfig, part: Part) -> BuildKeywords:
-    """Build parameters: an eighth of the tolerance."""
+    """Build parameters for an eighth of the tolerance."""
     return build_parameters(_plan(config, part), part)
 
 
 def predicted_bytes(config: CookConfig, part: Part) -> int:
-    """Size of the cached file and the mesh."""
+    """Size: cached file and mesh."""
     return int(_size(config, part, _plan(config, part)))
 
 
@@ -74,7 +74,7 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
 
 
 def cache_key(part: Part, call: NewtonCall) -> str:
-    """Newton's name for a part cooked by a call: BLAKE2b of JSON, with SHA-256 of float32 vertices, int32 faces."""
+    """Newton's name for a part cooked by a call: BLAKE2b over JSON, with SHA-256 for float32 vertices, int32 faces."""
 
     def digest(array: npt.NDArray[Any], dtype: str) -> str:
         return hashlib.sha256(np.ascontiguousarray(array, dtype).tobytes()).hexdigest()
@@ -121,7 +121,7 @@ def is_watertight(vertices: npt.NDArray[np.float64], faces: npt.NDArray[np.int64
 
 
 def cached_arrays(field: Field, plan: Plan, texture_format: str) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of a cached file, by name."""
+    """A cached file's arrays, by name."""
     grid = sparse_grid(field, plan)
     count = len(grid.block)
     width, height, depth = grid.blocks

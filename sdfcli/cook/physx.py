@@ -1,6 +1,6 @@
 """PhysX: files that fill a PxSDFDesc, dense or sparse, and USD attributes by which Isaac cooks the same cells itself.
 
-Layouts of PhysX 5 (`include/cooking/PxSDFDesc.h`, `geomutils/src/cooking/GuCookingSDF.cpp`): in a sparse grid,
+Layouts as in PhysX 5 (`include/cooking/PxSDFDesc.h`, `geomutils/src/cooking/GuCookingSDF.cpp`): in a sparse grid,
 `meshLower` is the first value's position; in a dense one, half a spacing below it, as the GPU samples it.
 """
 
@@ -24,7 +24,7 @@ from sdfcli.params import BuildKeywords
 
 SCENES = ("usd",)
 PRESET = 256
-"""Cells along the longest side; of a dense grid, DENSE."""
+"""Cells along the longest side; a dense grid has DENSE."""
 DENSE = 64
 HEADER = "physx_sdf.h"
 MAGIC, VERSION = b"SDFPHYSX", 1
@@ -35,12 +35,12 @@ FORMATS = {8: np.uint8, 16: np.uint16, 32: np.float32}
 
 
 def parameters(config: CookConfig, part: Part) -> BuildKeywords:
-    """Build parameters: an eighth of the tolerance."""
+    """Build parameters for an eighth of the tolerance."""
     return build_parameters(_plan(config, part), part)
 
 
 def predicted_bytes(config: CookConfig, part: Part) -> int:
-    """Size of the file."""
+    """File size."""
     return int(_size(config, part, _plan(config, part)))
 
 

@@ -14,9 +14,9 @@ from sdfcli.errors import InputError
 from sdfcli.params import BuildKeywords
 
 FIELD_SHARE = 1 / 8
-"""The field's share of the tolerance. A grid with the tolerance as its cell adds at most sqrt(3)/2 of it: distances
-change by no more than the length moved, and a point's mean distance to its cell's corners, with their trilinear
-weights, is at most half the diagonal."""
+"""The field's share of the tolerance. A grid with the tolerance as its cell adds at most sqrt(3)/2 tolerances:
+distances change by no more than the length moved, and a point's mean distance to its cell's corners, with their
+trilinear weights, is at most half the diagonal."""
 BAND = 4.0
 """Default band, in tolerances."""
 STEP = 2 ** (1 / 4)
@@ -30,7 +30,7 @@ class Plan:
     tolerance  maximum error within the band.
     band       distance from the surface.
     low, high  (3,) float64: the box, with its margin.
-    cell       edge of a grid cell.
+    cell       a grid cell's edge.
     """
 
     tolerance: float
@@ -40,7 +40,7 @@ class Plan:
     cell: float
 
     def cells(self, multiple: int = 1) -> npt.NDArray[np.int64]:
-        """Cells along x, y, z that cover the box (3,), in multiples of a number."""
+        """Cells along x, y, z that cover the box (3,), in multiples."""
         count = np.ceil((self.high - self.low) / self.cell / multiple - 1e-6).astype(np.int64)
         return np.asarray(np.maximum(count, 1) * multiple)
 
@@ -57,11 +57,11 @@ def plan_for(
     """The plan for a part.
 
     preset: cells along the longest side where the configuration is silent.
-    size: bytes of the part's files. A preset's cells are enlarged until `max_bytes` holds.
+    size: the files' bytes. A preset's cells are enlarged until `max_bytes` holds.
     ratio: cell edge in tolerances.
-    margin: preset in metres. None: a tenth of the longest side, or the band if wider.
+    margin: preset in metres. None: the band or, if larger, 0.1 longest sides.
 
-    Raises InputError for a part of one point, and where `max_bytes` or the largest grid contradict the tolerance.
+    Raises InputError if all vertices are one point, and where `max_bytes` or the largest grid contradict the tolerance.
     """
     low, high = part.vertices.min(axis=0), part.vertices.max(axis=0)
     longest = float((high - low).max())

@@ -1,4 +1,4 @@
-"""Sparse grids of Newton and PhysX: a coarse grid, and blocks of 8^3 cells where the surface is near."""
+"""Sparse grids for Newton and PhysX: a coarse grid, and blocks with 8^3 cells where the surface is near."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZE = 8
 """Cells along a block's edge; a block has SIZE + 1 values along it."""
 VALUES = (SIZE + 1) ** 3
 LINEAR = 1 / 128
-"""Maximum deviation, in cells, of a block from the coarse grid's interpolation to be left to it."""
+"""Maximum deviation, in cells, at which a block is left to the coarse grid's interpolation."""
 MOST_SIDE = 1 << 10
 """Blocks along a texture's side: slots have 10 bits per axis."""
 PIECE = 1 << 10
@@ -103,8 +103,7 @@ def _interpolated(coarse: Values, block: Ints) -> npt.NDArray[np.float64]:
 
 
 def sides_for(count: int) -> tuple[int, int, int]:
-    """Blocks along the sides of PhysX's texture: nearly a cube. Newton's is the cube of the first. Raises
-    InputError."""
+    """Blocks along a texture's sides: nearly a cube, as PhysX has it. Newton has a cube. Raises InputError."""
     most = 1
     while most**3 < count:
         most += 1
@@ -115,7 +114,7 @@ def sides_for(count: int) -> tuple[int, int, int]:
 
 
 def packed(value: npt.NDArray[Any], sides: tuple[int, int, int]) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint32]]:
-    """A texture (9 sz, 9 sy, 9 sx) of blocks [i, j, k], x fastest, and the blocks' slots: x | y << 10 | z << 20."""
+    """A texture (9 sz, 9 sy, 9 sx) with blocks [i, j, k], x fastest, and the blocks' slots: x | y << 10 | z << 20."""
     x, y, z = np.unravel_index(np.arange(len(value)), sides, order="F")
     side = SIZE + 1
     texture = np.zeros((sides[2], side, sides[1], side, sides[0], side), value.dtype)
@@ -135,7 +134,7 @@ def quantised(value: Values, dtype: npt.DTypeLike) -> tuple[npt.NDArray[Any], fl
 
 
 def predicted_blocks(plan: Plan, part: Part) -> float:
-    """Estimated number of fine blocks: the volume within reach of the surface, but never more than all."""
+    """Estimated fine block count: the volume near the surface, but never more than all."""
     edge = SIZE * plan.cell
     reach = plan.band + plan.tolerance + np.sqrt(3) / 2 * edge
     return float(min(2 * reach * area_of(part) / edge**3 + 8, (plan.cells(SIZE) // SIZE).prod()))

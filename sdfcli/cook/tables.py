@@ -55,8 +55,8 @@ class PhysxTable:
     """Options `physx.NAME`. Raises UsageError.
 
     Attributes:
-        dense: one grid of float32 values in place of a sparse one.
-        bits: of a sparse grid's fine values: 8, 16 or 32.
+        dense: one grid of float32 values instead.
+        bits: per fine value in a sparse grid: 8, 16 or 32.
     """
 
     dense: bool = False
@@ -72,7 +72,7 @@ class GenesisTable:
     """Options `genesis.NAME`.
 
     Attributes:
-        version: Genesis's version: part of a cached file's key.
+        version: Genesis's version, which enters a cached file's key.
     """
 
     version: str = "1.4.5"

@@ -45,7 +45,8 @@ def loaded(part: Part, config: CookConfig, folder: Path) -> int:
 
 
 def test_distances(rng: np.random.Generator, tmp_path: Path) -> None:
-    """At 10^5 points within the band, Bullet's distance is the exact one, within the tolerance."""
+    """At 10^5 points within the band, Bullet's distance is the exact one, within the tolerance, and at cells' corners
+    the field's."""
     part = cook_parts.some_part(rng)
     config = CookConfig(tolerance=cook_parts.longest(part) / rng.uniform(60, 100))
     assert config.tolerance is not None
@@ -56,7 +57,10 @@ def test_distances(rng: np.random.Generator, tmp_path: Path) -> None:
     bullet.setCollisionFilterGroupMask(body, -1, 1, 2)
     for ball in balls:
         bullet.setCollisionFilterGroupMask(ball, -1, 2, 1)  # not each other
-    points = cook_parts.near_points(part, 4 * config.tolerance, POINTS, rng)
+    origin, cell = np.frombuffer((tmp_path / "part.cdf").read_bytes()[:24]), 2 * config.tolerance
+    nodes = cook_parts.near_nodes(part, origin, cell, config.tolerance, POINTS // 10, rng)
+    points = cook_parts.near_points(part, 4 * config.tolerance, POINTS - len(nodes), rng)
+    points = np.concatenate((nodes, points))
     answer = np.full(POINTS, np.nan)
     for first in range(0, POINTS, BALLS):
         for ball, at in zip(balls, points[first:], strict=False):
@@ -65,6 +69,8 @@ def test_distances(rng: np.random.Generator, tmp_path: Path) -> None:
         for contact in bullet.getContactPoints(body):
             answer[first + contact[2] - balls[0]] = contact[8] + radius
     assert np.abs(answer - cook_parts.exact(part, points)).max() <= config.tolerance
+    field = cook_parts.field_of(target, part, config)
+    np.testing.assert_allclose(answer[: len(nodes)], field.sample(nodes), rtol=0, atol=1e-9 * radius)
 
 
 @pytest.mark.parametrize("kind", ["box", "ball"])

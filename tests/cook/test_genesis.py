@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
+import json
 import marshal
 import os
 import pickle
@@ -88,7 +89,8 @@ def interpolated(grid: Any, points: cook_parts.Floats) -> cook_parts.Floats:
 
 
 def test_distances(rng: np.random.Generator, tmp_path: Path) -> None:
-    """At 10^5 points within the band, the grid gives the exact distance within the tolerance, which is a cell."""
+    """At 10^5 points within the band, the grid gives the exact distance within the tolerance, which is a cell,
+    and at nodes the field's."""
     part, config, field, written = cooked(rng, tmp_path)
     grid = pickle.loads((tmp_path / written.files[0]).read_bytes())
     tolerance = cook_parts.longest(part) / config.cells
@@ -97,6 +99,10 @@ def test_distances(rng: np.random.Generator, tmp_path: Path) -> None:
     answer = interpolated(grid, points)
     assert np.abs(answer - field.sample(points)).max() <= 0.875 * tolerance
     assert np.abs(answer - cook_parts.exact(part, points)).max() <= tolerance
+    node = rng.integers(grid.value.shape, size=(1000, 3))
+    back = np.linalg.inv(grid.T_mesh_to_sdf)
+    at = node @ back[:3, :3].T + back[:3, 3]
+    np.testing.assert_allclose(grid.value[tuple(node.T)], field.sample(at), rtol=1e-6, atol=1e-6 * tolerance)
     assert grid.max_value == grid.value.max()
     assert grid.value.dtype == grid.grad.dtype == np.float32
 
@@ -128,7 +134,7 @@ def test_nodes(rng: np.random.Generator, tmp_path: Path) -> None:
 def test_found_by_genesis(rng: np.random.Generator, tmp_path: Path, genesis: ModuleType) -> None:
     """Genesis's own `_get_sdf_grid` finds the file for the mesh read from the file beside it, and cooks nothing."""
     trimesh = pytest.importorskip("trimesh")
-    part, config, _, written = cooked(rng, tmp_path)
+    _, config, _, written = cooked(rng, tmp_path)
     gs: Any = SimpleNamespace(
         __version__=config.genesis.version,
         EPS=float(np.finfo(np.float32).eps),
@@ -146,7 +152,9 @@ def test_found_by_genesis(rng: np.random.Generator, tmp_path: Path, genesis: Mod
     (tmp_path / "elsewhere").mkdir()
     scene = trimesh.load(tmp_path / written.files[1], force="scene", process=False)
     (mesh,) = scene.geometry.values()
-    resolution = target.resolution_of(config, part)
+    material = json.loads((tmp_path / written.files[2]).read_text())
+    resolution = material["sdf_min_res"]
+    assert material == {"sdf_min_res": resolution, "sdf_max_res": resolution}
     verts = mesh.vertices.view(np.ndarray)
     size = 0.2 * np.ptp(verts, axis=0).max() + np.ptp(verts, axis=0)  # as SignedDistanceFieldDescription does
     cell = gs.EPS + np.clip(0.005, size / (resolution - 1), size / max(resolution - 1, 2))

@@ -45,8 +45,8 @@ def rng() -> np.random.Generator:
 
 @pytest.mark.parametrize(("form", "share"), [("uint16", 0), ("float32", 0), ("uint8", 0.06)])
 def test_distances(form: str, share: float, rng: np.random.Generator, tmp_path: Path) -> None:
-    """At 10^5 points within the band, Newton's distance is the field's and the exact one, within the tolerance; eight
-    bits add half a step of theirs."""
+    """At 10^5 points within the band, Newton's distance is the field's and the exact one, within the tolerance, and at
+    nodes the field's; eight bits add half a step of theirs."""
     part = cook_parts.some_part(rng)
     config = CookConfig(
         tolerance=cook_parts.longest(part) / rng.uniform(40, 120), newton=NewtonCall(texture_format=form)
@@ -57,9 +57,11 @@ def test_distances(form: str, share: float, rng: np.random.Generator, tmp_path: 
     data = cache.try_load_sparse_data(tmp_path, written.files[0].removesuffix(".sdf.npz"))
     assert data is not None
     sdf, *kept = texture.create_sparse_sdf_textures(data, "cpu", bool(rng.integers(2)))
+    nodes = cook_parts.near_nodes(part, data["min_extents"], data["cell_size"][0], 2 * config.tolerance, 1000, rng)
+    rounding = 2e-6 * np.abs(part.vertices).max()
+    assert np.abs(sampled(sdf, nodes) - field.sample(nodes)).max() <= (0.02 + share) * config.tolerance + rounding
     points = cook_parts.near_points(part, 4 * config.tolerance, POINTS, rng)
     answer = sampled(sdf, points)
-    rounding = 2e-6 * np.abs(part.vertices).max()
     assert np.abs(answer - field.sample(points)).max() <= (0.875 + share) * config.tolerance + rounding
     assert np.abs(answer - cook_parts.exact(part, points)).max() <= (1 + share) * config.tolerance + rounding
     del kept

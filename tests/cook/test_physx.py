@@ -4,6 +4,7 @@ reader written after PhysX's sparse sampler. PhysX itself needs a GPU."""
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 
@@ -129,16 +130,21 @@ def answers(reader: Path, file: Path, points: cook_parts.Floats) -> cook_parts.F
     "table", [PhysxTable(bits=8), PhysxTable(bits=16), PhysxTable(bits=32), PhysxTable(dense=True)]
 )
 def test_distances(table: PhysxTable, reader: Path, rng: np.random.Generator, tmp_path: Path) -> None:
-    """At 10^5 points within the band, the descriptor gives the field's and the exact distance within the tolerance;
-    eight bits add half a step of theirs."""
+    """At 10^5 points within the band, the descriptor gives the field's and the exact distance within the tolerance, and
+    at nodes the field's; eight bits add half a step of theirs."""
     part = cook_parts.some_part(rng)
     config = CookConfig(tolerance=cook_parts.longest(part) / rng.uniform(40, 90), physx=table)
     assert config.tolerance is not None
     field = cook_parts.field_of(target, part, config)
     written = target.write(field, part, config, tmp_path)
     points = cook_parts.near_points(part, 4 * config.tolerance, POINTS, rng)
-    answer = answers(reader, tmp_path / written.files[0], points)
+    file = tmp_path / written.files[0]
     slack = (0.06 if table.bits == 8 else 0) * config.tolerance + 2e-6 * np.abs(part.vertices).max()
+    *lower, cell = struct.unpack_from("<4f", file.read_bytes(), 24)
+    first = np.array(lower) + (cell / 2 if table.dense else 0)
+    nodes = cook_parts.near_nodes(part, first, cell, 2 * config.tolerance, 1000, rng)
+    assert np.abs(answers(reader, file, nodes) - field.sample(nodes)).max() <= 0.02 * config.tolerance + slack
+    answer = answers(reader, file, points)
     assert np.abs(answer - field.sample(points)).max() <= 0.875 * config.tolerance + slack
     assert np.abs(answer - cook_parts.exact(part, points)).max() <= config.tolerance + slack
 
