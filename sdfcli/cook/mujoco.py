@@ -37,9 +37,8 @@ def predicted_bytes(config: CookConfig, part: Part) -> int:
     return predicted_size(estimate((part.vertices, part.faces), **parameters(config, part)).leaves)
 
 
-def write(field: Field, part: Part, config: CookConfig, folder: Path, octree: bool = False) -> Cooked:
-    """Writes `NAME.oct`, and for a mesh without a scene `NAME.xml`, in which it falls on a floor. octree: the geom
-    collides by its mesh's octree, which is put into the compiled model, not by the plugin.
+def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
+    """Writes `NAME.oct`, and for a mesh without a scene `NAME.xml`, in which it falls on a floor.
 
     The geom's mesh is made by MuJoCo from the field, in the field's frame, and has no mass, since MuJoCo would take its
     centre of mass for the geom's origin. A copy of the original geom keeps mass and picture, and does not collide.
@@ -54,7 +53,7 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path, octree: bo
     cooked = Cooked(
         [name],
         mjcf={"type": "sdf", "mesh": instance, "mass": "0", "density": None, "group": "3"},
-        mjcf_children=[] if octree else [Element("plugin", instance=instance)],
+        mjcf_children=[Element("plugin", instance=instance)],
         mjcf_copy={"name": None, "contype": "0", "conaffinity": "0"},
         mjcf_asset=[mesh],
         mjcf_extension=[extension],
@@ -67,8 +66,7 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path, octree: bo
 def write_example(part: Part, cooked: Cooked, folder: Path) -> str:
     """Writes `NAME.xml`, a scene in which a part falls on a floor, and returns its name."""
     root = Element("mujoco", model=part.name)
-    if cooked.mjcf_extension:
-        SubElement(root, "extension").extend(cooked.mjcf_extension)
+    SubElement(root, "extension").extend(cooked.mjcf_extension)
     asset = SubElement(root, "asset")
     numbers = {
         "vertex": " ".join(map(repr, part.vertices.reshape(-1).tolist())),
