@@ -15,9 +15,11 @@ from sdfcli.quality.estimate import estimate
 
 SCENES = ("mjcf",)
 PLUGIN = "sdfcli.field"
-TOLERANCE = 2e-4
-"""Maximum error near the surface, as a share of the diagonal: the largest with which a peg with 0.1 mm of clearance
-enters plates from 0.04 to 1 m (docs/internals/cook.md)."""
+FINE, COARSE = 1e-4, 2e-4
+"""Smallest and largest preset tolerance, as a share of the diagonal."""
+CLEARANCE = 1.4e-4
+"""Preset tolerance between these, in metres. With this preset a peg with a clearance of 0.1 mm enters plates from 0.04
+to 1 m; with COARSE it does not enter the largest (docs/internals/cook.md)."""
 BAND = 4
 """Distance up to which the tolerance holds, in tolerances: contacts need no more."""
 LARGEST = 0.5
@@ -27,7 +29,8 @@ LARGEST = 0.5
 def parameters(config: CookConfig, part: Part) -> BuildKeywords:
     """The preset, or the configuration's tolerance and band."""
     diagonal = part.diagonal
-    tolerance = TOLERANCE if config.tolerance is None else min(config.tolerance / diagonal, LARGEST)
+    preset = min(max(CLEARANCE / diagonal, FINE), COARSE)
+    tolerance = preset if config.tolerance is None else min(config.tolerance / diagonal, LARGEST)
     band = BAND * tolerance if config.band is None else config.band / diagonal
     return {"tolerance": tolerance, "band": min(band, LARGEST)}
 

@@ -286,7 +286,7 @@ def test_peg_in_hole(tmp_path: Path, size: float) -> None:
     for _ in range(1500):
         mujoco.mj_step(model, data)
     assert data.qpos[2] < 0.01, data.qpos
-    assert np.hypot(*data.qpos[:2]) < 0.0005
+    assert np.hypot(*data.qpos[:2]) < 0.0005  # within or below the bore
     assert data.xmat[2].reshape(3, 3)[2, 2] > 0.99
 
 
@@ -366,8 +366,10 @@ def test_a_missing_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_presets(rng: np.random.Generator) -> None:
     part = part_of(star(rng))
+    metre, ten = (part_of(shapes.moved(shapes.tetrahedron(), size / np.sqrt(12))) for size in (1.0, 10.0))
     plain = target.parameters(CookConfig(), part)
-    assert plain["tolerance"] == target.TOLERANCE
+    sizes = [plain["tolerance"], *(target.parameters(CookConfig(), larger)["tolerance"] for larger in (metre, ten))]
+    assert sizes == pytest.approx([2e-4, 1.4e-4, 1e-4])
     assert plain["band"] == 4 * plain["tolerance"]
     given = target.parameters(CookConfig(tolerance=1e-4, band=3e-4), part)
     assert given["tolerance"] * part.diagonal == pytest.approx(1e-4)
