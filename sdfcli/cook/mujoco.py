@@ -15,9 +15,11 @@ from sdfcli.quality.estimate import estimate
 
 SCENES = ("mjcf",)
 PLUGIN = "sdfcli.field"
-TOLERANCE = 2e-4
-"""Maximum error near the surface, as a share of the diagonal: the largest with which a peg with 0.1 mm of clearance
-enters plates from 0.04 to 1 m (docs/internals/cook.md)."""
+FINE, COARSE = 1e-4, 2e-4
+"""Smallest and largest preset tolerance, as a share of the diagonal."""
+CLEARANCE = 1.4e-4
+"""Preset tolerance between these, in metres. With this preset a peg with a clearance of 0.1 mm enters plates from 0.04
+to 1 m; with COARSE it does not enter the largest (docs/internals/cook.md)."""
 BAND = 4
 """Distance up to which the tolerance holds, in tolerances: contacts need no more."""
 LARGEST = 0.5
@@ -27,7 +29,8 @@ LARGEST = 0.5
 def parameters(config: CookConfig, part: Part) -> BuildKeywords:
     """The preset, or the configuration's tolerance and band."""
     diagonal = part.diagonal
-    tolerance = TOLERANCE if config.tolerance is None else min(config.tolerance / diagonal, LARGEST)
+    preset = min(max(CLEARANCE / diagonal, FINE), COARSE)
+    tolerance = preset if config.tolerance is None else min(config.tolerance / diagonal, LARGEST)
     band = BAND * tolerance if config.band is None else config.band / diagonal
     return {"tolerance": tolerance, "band": min(band, LARGEST)}
 
@@ -37,9 +40,8 @@ def predicted_bytes(config: CookConfig, part: Part) -> int:
     return predicted_size(estimate((part.vertices, part.faces), **parameters(config, part)).leaves)
 
 
-def write(field: Field, part: Part, config: CookConfig, folder: Path, octree: bool = False) -> Cooked:
-    """Writes `NAME.oct`, and for a mesh without a scene `NAME.xml`, in which it falls on a floor. octree: the geom
-    collides by its mesh's octree, which is put into the compiled model, not by the plugin.
+def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
+    """Writes `NAME.oct`, and for a mesh without a scene `NAME.xml`, in which it falls on a floor.
 
     The geom's mesh is made by MuJoCo from the field, in the field's frame, and has no mass, since MuJoCo would take its
     centre of mass for the geom's origin. A copy of the original geom keeps mass and picture, and does not collide.
@@ -54,7 +56,7 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path, octree: bo
     cooked = Cooked(
         [name],
         mjcf={"type": "sdf", "mesh": instance, "mass": "0", "density": None, "group": "3"},
-        mjcf_children=[] if octree else [Element("plugin", instance=instance)],
+        mjcf_children=[Element("plugin", instance=instance)],
         mjcf_copy={"name": None, "contype": "0", "conaffinity": "0"},
         mjcf_asset=[mesh],
         mjcf_extension=[extension],
@@ -67,8 +69,7 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path, octree: bo
 def write_example(part: Part, cooked: Cooked, folder: Path) -> str:
     """Writes `NAME.xml`, a scene in which a part falls on a floor, and returns its name."""
     root = Element("mujoco", model=part.name)
-    if cooked.mjcf_extension:
-        SubElement(root, "extension").extend(cooked.mjcf_extension)
+    SubElement(root, "extension").extend(cooked.mjcf_extension)
     asset = SubElement(root, "asset")
     numbers = {
         "vertex": " ".join(map(repr, part.vertices.reshape(-1).tolist())),
