@@ -90,7 +90,7 @@ def cook(
         float | None,
         typer.Option(
             metavar="METRES",
-            help="Distance from the surface beyond which the tolerance grows; by default four tolerances.",
+            help="Distance from the surface beyond which the tolerance grows; by default eight tolerances.",
             show_default=False,
             rich_help_panel=ACCURACY,
         ),

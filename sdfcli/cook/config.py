@@ -14,13 +14,17 @@ CELLS = 16, 1024
 """Minimum and maximum cell count along a grid's longest side."""
 
 
+BAND = 8.0
+"""Default band, in tolerances. With 4, leaves larger than the band miss the tolerance twice over beside flat faces."""
+
+
 @dataclass(frozen=True)
 class CookConfig:
     """Configuration of a cook. Raises UsageError for values out of range.
 
     Attributes:
         tolerance: maximum error near the surface, in metres. None: the target's preset, a share of each mesh's size.
-        band: distance from the surface, in metres, up to which the tolerance holds. None: four tolerances.
+        band: distance from the surface, in metres, up to which the tolerance holds. None: eight tolerances.
         margin: metres of space around a mesh's box in targets that store boxes. None: the target's preset.
         cells: cells along the longest side, for targets that store grids. None: as the tolerance asks.
         max_bytes: maximum size of a mesh's files. None: no limit.

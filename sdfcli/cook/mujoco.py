@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
 
-from sdfcli.cook.config import CookConfig
+from sdfcli.cook.config import BAND, CookConfig
 from sdfcli.cook.part import Cooked, Part
 from sdfcli.field.field import Field
 from sdfcli.mujoco.oct_file import predicted_size, write_oct
@@ -20,8 +20,6 @@ FINE, COARSE = 1e-4, 2e-4
 CLEARANCE = 1.4e-4
 """Preset tolerance between these, in metres. With this preset a peg with a clearance of 0.1 mm enters plates from 0.04
 to 1 m; with COARSE it does not enter the largest (docs/internals/cook.md)."""
-BAND = 4
-"""Distance up to which the tolerance holds, in tolerances: contacts need no more."""
 LARGEST = 0.5
 """Maximum tolerance and band, as a share of the diagonal."""
 
@@ -36,8 +34,9 @@ def parameters(config: CookConfig, part: Part) -> BuildKeywords:
 
 
 def predicted_bytes(config: CookConfig, part: Part) -> int:
-    """Size of the `.oct` file, from an estimate of the leaf count."""
-    return predicted_size(estimate((part.vertices, part.faces), **parameters(config, part)).leaves)
+    """Size of the `.oct` file, from an estimate of the leaf count, and of the example."""
+    example = 60 * len(part.vertices) + 16 * len(part.faces) if part.place == part.source else 0
+    return example + predicted_size(estimate((part.vertices, part.faces), **parameters(config, part)).leaves)
 
 
 def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.cook.config import CELLS, CookConfig
+from sdfcli.cook.config import BAND, CELLS, CookConfig
 from sdfcli.cook.part import Part
 from sdfcli.errors import InputError
 from sdfcli.params import BuildKeywords
@@ -17,8 +17,6 @@ FIELD_SHARE = 1 / 8
 """The field's share of the tolerance. A grid with the tolerance as its cell adds at most sqrt(3)/2 tolerances:
 distances change by no more than the length moved, and a point's mean distance to its cell's corners, with their
 trilinear weights, is at most half the diagonal."""
-BAND = 4.0
-"""Default band, in tolerances."""
 STEP = 2 ** (1 / 4)
 """Factor between cells tried for a size limit."""
 
