@@ -19,8 +19,8 @@ from sdfcli.cook.part import Cooked, Part
 from sdfcli.cook.scene import read_scene
 from sdfcli.errors import InputError
 
-mujoco = pytest.importorskip("mujoco")
-
+MESH = 7
+"""`mjGEOM_MESH`."""
 GEOM = '<worldbody><geom type="mesh" mesh="a"/></worldbody>'
 
 
@@ -31,10 +31,14 @@ def model(path: Path, text: str) -> Path:
 
 
 def compiled(path: Path) -> Any:
+    """MuJoCo's model; the test's rest is skipped without MuJoCo."""
+    mujoco = pytest.importorskip("mujoco")
     return mujoco.MjModel.from_xml_path(str(path))
 
 
 def rotation(quaternion: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    import mujoco
+
     found = np.empty(9)
     mujoco.mju_quat2Mat(found, np.asarray(quaternion, np.float64))
     return found.reshape(3, 3)
@@ -64,7 +68,7 @@ def check_parts(path: Path) -> list[Part]:
     colliding = {
         int(found.geom_dataid[n])
         for n in range(found.ngeom)
-        if found.geom_type[n] == mujoco.mjtGeom.mjGEOM_MESH and (found.geom_contype[n] or found.geom_conaffinity[n])
+        if found.geom_type[n] == MESH and (found.geom_contype[n] or found.geom_conaffinity[n])
     }
     assert {part.name for part in scene.parts} == {found.mesh(n).name for n in colliding}
     return scene.parts
@@ -289,11 +293,6 @@ def test_written(tmp_path: Path) -> None:
     )
     assert scene.write(stage, {"a": cooked}, tmp_path / "out") == ["m.xml"]
     (stage / "m.xml").rename(tmp_path / "out" / "m.xml")
-    old, new = compiled(path), compiled(tmp_path / "out" / "m.xml")
-    assert (new.nbody, new.ngeom, new.nhfield) == (old.nbody, old.ngeom + 4, 1)
-    assert new.geom_contype.tolist() == [0, 1, 0, 1, 0, 1, 0, 1, 0][: new.ngeom]
-    same_points(asset_vertices(new, "a_cooked"), asset_vertices(old, "a"), 1e-5)
-    np.testing.assert_allclose(new.geom_solref[new.geom_contype > 0][:, 0], 0.01)
     geoms = ElementTree.parse(tmp_path / "out" / "m.xml").findall(".//geom")
     assert [geom.get("mesh") for geom in geoms] == ["see", "a_cooked", "a", "a_cooked", "a"]
     assert [geom.get("rgba") for geom in geoms] == [None, None, "1 0 0 1", None, None]
@@ -301,7 +300,13 @@ def test_written(tmp_path: Path) -> None:
     again = read_scene(path)  # writing changed nothing of the scene
     scene.write(tmp_path / "in" / "meshes", {})
     again.write(stage, {})
+    assert (tmp_path / "in" / "meshes" / "m.xml").read_text() != (stage / "m.xml").read_text()  # other relative paths
     assert len(read_scene(tmp_path / "in" / "meshes" / "m.xml", tmp_path).parts) == 1
+    old, new = compiled(path), compiled(tmp_path / "out" / "m.xml")
+    assert (new.nbody, new.ngeom, new.nhfield) == (old.nbody, old.ngeom + 4, 1)
+    assert new.geom_contype.tolist() == [0, 1, 0, 1, 0, 1, 0, 1, 0][: new.ngeom]
+    same_points(asset_vertices(new, "a_cooked"), asset_vertices(old, "a"), 1e-5)
+    np.testing.assert_allclose(new.geom_solref[new.geom_contype > 0][:, 0], 0.01)
 
 
 def test_extensions(tmp_path: Path) -> None:
