@@ -144,6 +144,45 @@ def test_classes_in_parts(tmp_path: Path) -> None:
     assert len(check_parts(model(tmp_path / "m.xml", text + geoms))) == 2
 
 
+def test_random_classes(tmp_path: Path) -> None:
+    """Trees of classes and bodies."""
+    random = np.random.default_rng(int.from_bytes(os.urandom(4), "little"))
+    write_obj(tmp_path / "a.obj")
+
+    def some(choices: dict[str, list[str]], share: float) -> str:
+        chosen = {name: random.choice(values) for name, values in choices.items() if random.random() < share}
+        return " ".join(f'{name}="{value}"' for name, value in chosen.items())
+
+    flags = {
+        "type": ["mesh", "mesh", "box"],
+        "contype": ["0", "1"],
+        "conaffinity": ["0", "1"],
+        "mesh": ["m0", "m1", "m2"],
+    }
+    scales = {"scale": ["1 2 3", "-1 2 2", "2 2 2"]}
+
+    def classes(names: list[str], depth: int) -> str:
+        text = f"<geom {some(flags, 0.3)}/><mesh {some(scales, 0.5)}/>"
+        for _ in range(2 if depth < 3 else 0):
+            name = f"c{len(names)}"
+            names.append(name)
+            text += f'<default class="{name}">{classes(names, depth + 1)}</default>'
+        return text
+
+    def bodies(names: list[str], depth: int) -> str:
+        text = "".join(f"<geom {some({'class': names}, 0.3)} {some(flags, 0.3)}/>" for _ in range(2))
+        for tag in ("body", "frame") if depth < 4 else ():
+            text += f"<{tag} {some({'childclass': names}, 0.5)}>{bodies(names, depth + 1)}</{tag}>"
+        return text
+
+    for _ in range(20):
+        names = ["main"]
+        text = f'<default><geom mesh="m0"/></default><default>{classes(names, 0)}</default>'
+        meshes = "".join(f'<mesh name="m{n}" file="a.obj" {some({"class": names}, 0.7)}/>' for n in range(3))
+        world = f"<worldbody><body>{bodies(names, 0)}</body></worldbody>"
+        check_parts(model(tmp_path / "m.xml", f"{text}<asset>{meshes}</asset>{world}"))
+
+
 def test_pairs_collide(tmp_path: Path) -> None:
     """Geoms without a contact type do in an explicit pair."""
     write_obj(tmp_path / "a.obj")
