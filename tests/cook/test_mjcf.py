@@ -286,6 +286,7 @@ def test_faults_are_lines(tmp_path: Path) -> None:
         'file="a.obj" refquat="0 0 0 0"': "length 0",
         'file="a.obj" refpos="0 nan 0"': "use 3 finite numbers",
         'builtin="sphere" params="2"': "a built-in shape",
+        "": "without a file",
         'vertex="0 0 0 1 0 0 0 1 0 0 0 1"': "their convex hull",
         'vertex="0 0 0 1 0 0 0 1 0" face="0 1 3"': "names vertex 3",
         'vertex="0 0 0 1 0 0 0 1 0" face="0 1 1.5"': "whole numbers",

@@ -12,7 +12,7 @@ import numpy as np
 
 from sdfcli.cook.part import Cooked
 from sdfcli.cook.scene.base import Arrays, Meshes, Scene, numbers, scaled, shown
-from sdfcli.cook.scene.paths import located, relative, resolved
+from sdfcli.cook.scene.paths import mended, resolved
 from sdfcli.cook.scene.xml_tree import MOST_NESTED, parsed, write_tree
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Floats
@@ -132,7 +132,8 @@ class Mjcf(Scene):
         for element, copy in zip(self._tree.iter(), tree.iter(), strict=True):
             for attribute in FILES[element.tag][1] if element in self._homes else []:
                 if attribute in element.attrib:
-                    copy.set(attribute, self._mended(element, attribute, home or folder))
+                    name, folders = self._file(element, attribute), self._folders(element)
+                    copy.set(attribute, mended(name, folders, self._root, home or folder))
             if element.tag == "compiler":
                 for name in (*FOLDERS, "assetdir", "strippath"):
                     copy.attrib.pop(name, None)
@@ -146,15 +147,6 @@ class Mjcf(Scene):
                 _change(geom, above[geom], cooked[name], names[name])
         write_tree(tree, folder / self.name)
         return [self.name]
-
-    def _mended(self, element: Element, attribute: str, home: Path) -> str:
-        places = located(self._file(element, attribute), self._folders(element), self._root)
-        if not places:
-            return element.attrib[attribute]
-        try:
-            return relative(next((place for place in places if place.exists()), places[0]), home)
-        except (OSError, ValueError):
-            return element.attrib[attribute]
 
 
 def _compiler(tree: Element) -> dict[str, str]:
@@ -206,6 +198,8 @@ def _is_zero(text: str | None) -> bool:
 
 def _inline(mesh: Attributes) -> Arrays:
     """Vertices and faces in a mesh asset's attributes."""
+    if "vertex" not in mesh:
+        raise InputError("a mesh without a file and without vertices")
     if "face" not in mesh:
         raise InputError("vertices without faces: MuJoCo takes their convex hull; give faces")
     vertices, faces = (_threes(mesh.get(name, ""), name) for name in ("vertex", "face"))
