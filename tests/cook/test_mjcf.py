@@ -175,12 +175,14 @@ def test_random_classes(tmp_path: Path) -> None:
             text += f"<{tag} {some({'childclass': names}, 0.5)}>{bodies(names, depth + 1)}</{tag}>"
         return text
 
+    found = 0
     for _ in range(20):
         names = ["main"]
         text = f'<default><geom mesh="m0"/></default><default>{classes(names, 0)}</default>'
         meshes = "".join(f'<mesh name="m{n}" file="a.obj" {some({"class": names}, 0.7)}/>' for n in range(3))
         world = f"<worldbody><body>{bodies(names, 0)}</body></worldbody>"
-        check_parts(model(tmp_path / "m.xml", f"{text}<asset>{meshes}</asset>{world}"))
+        found += len(check_parts(model(tmp_path / "m.xml", f"{text}<asset>{meshes}</asset>{world}")))
+    assert found > 10
 
 
 def test_pairs_collide(tmp_path: Path) -> None:
@@ -254,6 +256,7 @@ def test_includes(tmp_path: Path) -> None:
         ({"m": '<include file="b.xml"/><include file="./b.xml"/>', "b": "<a/>"}, "is included twice, or in a cycle"),
         ({"m": '<include file="gone.xml"/>'}, "gone.xml: no such file"),
         ({"m": "<include/>"}, "no such file"),
+        ({"m": '<include file="b.xml"/>', "b": "<a"}, "include b.xml: not XML"),
         ({"m": '<include file="../secret.xml"/>'}, "secret.xml: is outside of"),
         ({"m": '<include file="/etc/passwd"/>'}, "/etc/passwd: is outside of"),
         ({"m": "<a>" * 150 + '<include file="b.xml"/>' + "</a>" * 150, "b": "<a>" * 150 + "</a>" * 150}, "nested more"),

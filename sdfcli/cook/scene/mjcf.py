@@ -67,15 +67,14 @@ class Mjcf(Scene):
                     self._homes[child] = home
                 self._expand(child, home, seen, depth + 1)
                 continue
-            name = child.get("file", "").replace("\\", "/")
+            path = resolved(child.get("file", "").replace("\\", "/"), [self._main, home], self._root)
+            if path in seen:
+                raise InputError(f"include {shown(path.name)}: is included twice, or in a cycle")
+            seen.add(path)
             try:
-                path = resolved(name, [self._main, home], self._root)
-                if path in seen:
-                    raise InputError(f"{shown(name)}: is included twice, or in a cycle")
-                seen.add(path)
                 inner = parsed(path)
             except InputError as error:
-                raise InputError(f"include: {error}") from error
+                raise InputError(f"include {shown(path.name)}: {error}") from error
             self._expand(inner, path.parent, seen, depth + 1)
             place = list(element).index(child)
             element[place : place + 1] = list(inner)
