@@ -1304,6 +1304,34 @@ MUTANTS = [
         "std::fread(data.get(), 1, size, file.get()) != size",
         ("tests/cook/test_physx.py::test_damaged",),
     ),
+    Mutant(
+        "mirrored meshes inside out",
+        "sdfcli/cook/scene/base.py",
+        "np.prod(np.sign(factors)) < 0",
+        "np.prod(np.sign(factors)) < -1",
+        ("tests/cook/test_urdf.py::test_scales", "tests/cook/test_scene_usd.py::test_scales"),
+    ),
+    Mutant(
+        "scenes' files outside of the root",
+        "sdfcli/cook/scene/paths.py",
+        "if found and inside:",
+        "if found:",
+        ("tests/cook/test_urdf.py::test_faults_are_lines", "tests/cook/test_mjcf.py::test_bad_includes"),
+    ),
+    Mutant(
+        "includes in a cycle",
+        "sdfcli/cook/scene/mjcf.py",
+        "if path in seen:",
+        "if path is seen:",
+        ("tests/cook/test_mjcf.py::test_bad_includes",),
+    ),
+    Mutant(
+        "a mirrored matrix's scale",
+        "sdfcli/cook/scene/usd_reader.py",
+        "np.linalg.det(turn) < 0",
+        "np.linalg.det(turn) < -2",
+        ("tests/cook/test_scene_usd.py::test_scales",),
+    ),
 ]
 
 

@@ -19,8 +19,8 @@ from sdfcli.cook.part import Cooked, Part
 from sdfcli.cook.scene import read_scene
 from sdfcli.errors import InputError
 
-mujoco = pytest.importorskip("mujoco")
-
+MESH = 7
+"""`mjGEOM_MESH`."""
 GEOM = '<worldbody><geom type="mesh" mesh="a"/></worldbody>'
 
 
@@ -31,10 +31,14 @@ def model(path: Path, text: str) -> Path:
 
 
 def compiled(path: Path) -> Any:
+    """MuJoCo's model; the test's rest is skipped without MuJoCo."""
+    mujoco = pytest.importorskip("mujoco")
     return mujoco.MjModel.from_xml_path(str(path))
 
 
 def rotation(quaternion: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    import mujoco
+
     found = np.empty(9)
     mujoco.mju_quat2Mat(found, np.asarray(quaternion, np.float64))
     return found.reshape(3, 3)
@@ -64,7 +68,7 @@ def check_parts(path: Path) -> list[Part]:
     colliding = {
         int(found.geom_dataid[n])
         for n in range(found.ngeom)
-        if found.geom_type[n] == mujoco.mjtGeom.mjGEOM_MESH and (found.geom_contype[n] or found.geom_conaffinity[n])
+        if found.geom_type[n] == MESH and (found.geom_contype[n] or found.geom_conaffinity[n])
     }
     assert {part.name for part in scene.parts} == {found.mesh(n).name for n in colliding}
     return scene.parts
@@ -140,6 +144,47 @@ def test_classes_in_parts(tmp_path: Path) -> None:
     assert len(check_parts(model(tmp_path / "m.xml", text + geoms))) == 2
 
 
+def test_random_classes(tmp_path: Path) -> None:
+    """Trees of classes and bodies."""
+    random = np.random.default_rng(int.from_bytes(os.urandom(4), "little"))
+    write_obj(tmp_path / "a.obj")
+
+    def some(choices: dict[str, list[str]], share: float) -> str:
+        chosen = {name: random.choice(values) for name, values in choices.items() if random.random() < share}
+        return " ".join(f'{name}="{value}"' for name, value in chosen.items())
+
+    flags = {
+        "type": ["mesh", "mesh", "box"],
+        "contype": ["0", "1"],
+        "conaffinity": ["0", "1"],
+        "mesh": ["m0", "m1", "m2"],
+    }
+    scales = {"scale": ["1 2 3", "-1 2 2", "2 2 2"]}
+
+    def classes(names: list[str], depth: int) -> str:
+        text = f"<geom {some(flags, 0.3)}/><mesh {some(scales, 0.5)}/>"
+        for _ in range(2 if depth < 3 else 0):
+            name = f"c{len(names)}"
+            names.append(name)
+            text += f'<default class="{name}">{classes(names, depth + 1)}</default>'
+        return text
+
+    def bodies(names: list[str], depth: int) -> str:
+        text = "".join(f"<geom {some({'class': names}, 0.3)} {some(flags, 0.3)}/>" for _ in range(2))
+        for tag in ("body", "frame") if depth < 4 else ():
+            text += f"<{tag} {some({'childclass': names}, 0.5)}>{bodies(names, depth + 1)}</{tag}>"
+        return text
+
+    found = 0
+    for _ in range(20):
+        names = ["main"]
+        text = f'<default><geom mesh="m0"/></default><default>{classes(names, 0)}</default>'
+        meshes = "".join(f'<mesh name="m{n}" file="a.obj" {some({"class": names}, 0.7)}/>' for n in range(3))
+        world = f"<worldbody><body>{bodies(names, 0)}</body></worldbody>"
+        found += len(check_parts(model(tmp_path / "m.xml", f"{text}<asset>{meshes}</asset>{world}")))
+    assert found > 10
+
+
 def test_pairs_collide(tmp_path: Path) -> None:
     """Geoms without a contact type do in an explicit pair."""
     write_obj(tmp_path / "a.obj")
@@ -211,6 +256,7 @@ def test_includes(tmp_path: Path) -> None:
         ({"m": '<include file="b.xml"/><include file="./b.xml"/>', "b": "<a/>"}, "is included twice, or in a cycle"),
         ({"m": '<include file="gone.xml"/>'}, "gone.xml: no such file"),
         ({"m": "<include/>"}, "no such file"),
+        ({"m": '<include file="b.xml"/>', "b": "<a"}, "include b.xml: not XML"),
         ({"m": '<include file="../secret.xml"/>'}, "secret.xml: is outside of"),
         ({"m": '<include file="/etc/passwd"/>'}, "/etc/passwd: is outside of"),
         ({"m": "<a>" * 150 + '<include file="b.xml"/>' + "</a>" * 150, "b": "<a>" * 150 + "</a>" * 150}, "nested more"),
@@ -243,6 +289,7 @@ def test_faults_are_lines(tmp_path: Path) -> None:
         'file="a.obj" refquat="0 0 0 0"': "length 0",
         'file="a.obj" refpos="0 nan 0"': "use 3 finite numbers",
         'builtin="sphere" params="2"': "a built-in shape",
+        "": "without a file",
         'vertex="0 0 0 1 0 0 0 1 0 0 0 1"': "their convex hull",
         'vertex="0 0 0 1 0 0 0 1 0" face="0 1 3"': "names vertex 3",
         'vertex="0 0 0 1 0 0 0 1 0" face="0 1 1.5"': "whole numbers",
@@ -289,11 +336,6 @@ def test_written(tmp_path: Path) -> None:
     )
     assert scene.write(stage, {"a": cooked}, tmp_path / "out") == ["m.xml"]
     (stage / "m.xml").rename(tmp_path / "out" / "m.xml")
-    old, new = compiled(path), compiled(tmp_path / "out" / "m.xml")
-    assert (new.nbody, new.ngeom, new.nhfield) == (old.nbody, old.ngeom + 4, 1)
-    assert new.geom_contype.tolist() == [0, 1, 0, 1, 0, 1, 0, 1, 0][: new.ngeom]
-    same_points(asset_vertices(new, "a_cooked"), asset_vertices(old, "a"), 1e-5)
-    np.testing.assert_allclose(new.geom_solref[new.geom_contype > 0][:, 0], 0.01)
     geoms = ElementTree.parse(tmp_path / "out" / "m.xml").findall(".//geom")
     assert [geom.get("mesh") for geom in geoms] == ["see", "a_cooked", "a", "a_cooked", "a"]
     assert [geom.get("rgba") for geom in geoms] == [None, None, "1 0 0 1", None, None]
@@ -301,7 +343,13 @@ def test_written(tmp_path: Path) -> None:
     again = read_scene(path)  # writing changed nothing of the scene
     scene.write(tmp_path / "in" / "meshes", {})
     again.write(stage, {})
+    assert (tmp_path / "in" / "meshes" / "m.xml").read_text() != (stage / "m.xml").read_text()  # other relative paths
     assert len(read_scene(tmp_path / "in" / "meshes" / "m.xml", tmp_path).parts) == 1
+    old, new = compiled(path), compiled(tmp_path / "out" / "m.xml")
+    assert (new.nbody, new.ngeom, new.nhfield) == (old.nbody, old.ngeom + 4, 1)
+    assert new.geom_contype.tolist() == [0, 1, 0, 1, 0, 1, 0, 1, 0][: new.ngeom]
+    same_points(asset_vertices(new, "a_cooked"), asset_vertices(old, "a"), 1e-5)
+    np.testing.assert_allclose(new.geom_solref[new.geom_contype > 0][:, 0], 0.01)
 
 
 def test_extensions(tmp_path: Path) -> None:

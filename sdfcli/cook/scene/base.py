@@ -63,7 +63,7 @@ class Meshes:
                 (vertices, faces), source = read()
                 checked = make_mesh(vertices, faces, "the mesh")
             except (SdfError, OSError, ValueError) as error:
-                self._scene.faults.append(f"{place}: {error}")
+                self._scene.faults.append(_printable(f"{place}: {error}"))
                 self._names[key] = ""
             else:
                 own = part_name(name, self._taken)
@@ -112,6 +112,11 @@ def numbers(text: str, count: int, name: str) -> list[float]:
         if found and np.isfinite(found).all():
             return found
     raise InputError(f"{name} {text[:60]!a}: use {count} finite numbers")
+
+
+def _printable(text: str) -> str:
+    """A text with escapes for line feeds and control characters, as file names may have them."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def shown(name: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from sdfcli.cook.part import Cooked
 from sdfcli.cook.scene.base import Arrays, Meshes, Scene, numbers, scaled, shown
-from sdfcli.cook.scene.paths import located, relative, resolved
+from sdfcli.cook.scene.paths import mended, resolved
 from sdfcli.cook.scene.xml_tree import MOST_NESTED, parsed, write_tree
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Floats
@@ -67,15 +67,14 @@ class Mjcf(Scene):
                     self._homes[child] = home
                 self._expand(child, home, seen, depth + 1)
                 continue
-            name = child.get("file", "").replace("\\", "/")
+            path = resolved(child.get("file", "").replace("\\", "/"), [self._main, home], self._root)
+            if path in seen:
+                raise InputError(f"include {shown(path.name)}: is included twice, or in a cycle")
+            seen.add(path)
             try:
-                path = resolved(name, [self._main, home], self._root)
-                if path in seen:
-                    raise InputError(f"{shown(name)}: is included twice, or in a cycle")
-                seen.add(path)
                 inner = parsed(path)
             except InputError as error:
-                raise InputError(f"include: {error}") from error
+                raise InputError(f"include {shown(path.name)}: {error}") from error
             self._expand(inner, path.parent, seen, depth + 1)
             place = list(element).index(child)
             element[place : place + 1] = list(inner)
@@ -132,7 +131,8 @@ class Mjcf(Scene):
         for element, copy in zip(self._tree.iter(), tree.iter(), strict=True):
             for attribute in FILES[element.tag][1] if element in self._homes else []:
                 if attribute in element.attrib:
-                    copy.set(attribute, self._mended(element, attribute, home or folder))
+                    name, folders = self._file(element, attribute), self._folders(element)
+                    copy.set(attribute, mended(name, folders, self._root, home or folder))
             if element.tag == "compiler":
                 for name in (*FOLDERS, "assetdir", "strippath"):
                     copy.attrib.pop(name, None)
@@ -146,15 +146,6 @@ class Mjcf(Scene):
                 _change(geom, above[geom], cooked[name], names[name])
         write_tree(tree, folder / self.name)
         return [self.name]
-
-    def _mended(self, element: Element, attribute: str, home: Path) -> str:
-        places = located(self._file(element, attribute), self._folders(element), self._root)
-        if not places:
-            return element.attrib[attribute]
-        try:
-            return relative(next((place for place in places if place.exists()), places[0]), home)
-        except (OSError, ValueError):
-            return element.attrib[attribute]
 
 
 def _compiler(tree: Element) -> dict[str, str]:
@@ -206,6 +197,8 @@ def _is_zero(text: str | None) -> bool:
 
 def _inline(mesh: Attributes) -> Arrays:
     """Vertices and faces in a mesh asset's attributes."""
+    if "vertex" not in mesh:
+        raise InputError("a mesh without a file and without vertices")
     if "face" not in mesh:
         raise InputError("vertices without faces: MuJoCo takes their convex hull; give faces")
     vertices, faces = (_threes(mesh.get(name, ""), name) for name in ("vertex", "face"))

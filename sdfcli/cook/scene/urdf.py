@@ -65,7 +65,7 @@ def _collisions(tree: Element) -> list[tuple[str, Element, Element, Element]]:
     """Meshes for collisions in order: where, the `<collision>`, its `<geometry>`, and the `<mesh>`."""
     return [
         (f"link {shown(link.get('name', ''))}, collision {number}", collision, geometry, mesh)
-        for link in tree.iter("link")
+        for link in tree.findall("link")
         for number, collision in enumerate(link.findall("collision"), 1)
         for geometry in collision.findall("geometry")
         for mesh in geometry.findall("mesh")

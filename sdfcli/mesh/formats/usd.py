@@ -57,7 +57,7 @@ def read(path: Path) -> tuple[Floats, Ints, Told]:
 
 
 def opened(path: Path, folder: Path) -> tuple[Any, Layers]:
-    """A scene's stage, and its layers, which must stay: all of them are in a folder, which is absolute or the scene's.
+    """A scene's stage, and its layers, to be kept while the stage is used. folder: holds all layers.
 
     Raises InputError as `read` does.
     """
