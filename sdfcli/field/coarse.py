@@ -21,7 +21,7 @@ OF_ALL_LEAVES = (
     *("sheets", "jump_leaves", "max_error", "rms_error", "error_samples", "error_limit"),
     *("proven_error", "certificate"),
 )
-"""Entries of `info` that do not hold for an overview."""
+"""Entries of `info` about all leaves, not for an overview."""
 
 
 def is_large(field: Field) -> bool:

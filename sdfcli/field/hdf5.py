@@ -191,7 +191,7 @@ class Bytes:
 
     @classmethod
     def of(cls, file: Any) -> Bytes:
-        """Those of a file in memory, or on this machine."""
+        """For a file in memory, or on this machine."""
         handle = file.file.id
         if file.file.driver == "core":
             return cls(partial(_piece, handle.get_file_image()))

@@ -287,6 +287,8 @@ def _load_remote_overview(name: str) -> Field:
         try:
             return ranges.read_by(opened)
         except FAULTS as error:
+            if str(error).startswith(shown(name)):  # a failed request
+                raise
             raise unreadable(shown(name), "not an intact field file", error) from error
 
 

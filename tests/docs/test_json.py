@@ -241,6 +241,7 @@ def test_the_schema_of_info_is_its_check() -> None:
     info["solid"] = {"gap": 0.1, "thickness": 0.01, "volume": 1.0, "leak": None}
     info["holes"] = {"count": 1, "faces": 2, "widest": 0.1, "area": 0.01}
     info["advice"] = {"sign": "flood", "gap": 0.01}
+    info["overview"] = {"leaves": 7}
     schema = Draft202012Validator(as_json_schema(INFO))
     wrong = (None, True, -1, 0, 1, 2.5, 1e300, "text", "A word", [], [1, 2, 3, 4], [1, 2, 3, "x"], {}, {"x": 1})
     for names, kind in entries(INFO):

@@ -167,6 +167,21 @@ def test_an_overview_states_no_error(tmp_path: Path) -> None:
     assert sdfcli.load(found.save(tmp_path / "b.h5")).info == found.info
 
 
+@pytest.mark.usefixtures("overviews")
+@pytest.mark.parametrize(
+    "other", [{"device": "cpu", "threads": 2}, pytest.param({"device": "cuda"}, marks=pytest.mark.gpu)]
+)
+def test_the_same_bytes(other: dict[str, Any], tmp_path: Path) -> None:
+    """With any number of threads, on any device, from a field or its file."""
+    mesh, files = shapes.icosphere(2), []
+    for more in ({"device": "cpu", "threads": 1}, other):
+        files.append(sdfcli.build(mesh, tolerance=2e-3, **more).save(tmp_path / f"{len(files)}.h5"))
+    again = sdfcli.load(files[0]).save(tmp_path / "again.h5")
+    with h5py.File(again) as file:
+        assert "coarse" in file
+    assert files[0].read_bytes() == files[1].read_bytes() == again.read_bytes()
+
+
 # ---- Hostile files ----
 
 
@@ -327,6 +342,7 @@ def test_servers_that_send_something_else(site: web.Site, monkeypatch: pytest.Mo
         with pytest.raises(InputError, match=words) as caught:
             sdfcli.load(site.address, coarse=True)
         assert str(caught.value).startswith(site.address)
+        assert str(caught.value).count(site.address) == 1
         assert len(str(caught.value).splitlines()) == 1
 
     for content in (b"<html>", os.urandom(300_000), remote_field()[:100_000], b"\x89HDF\r\n\x1a\n" + bytes(200_000)):

@@ -184,6 +184,14 @@ def test_metadata_is_text() -> None:
     assert json.loads(page.inner["facts"])["units"] == mesh["units"]
 
 
+@pytest.mark.parametrize("entry", [{}, {"leaves": None}, {"leaves": "<b>"}, 7, None])
+def test_an_entry_without_the_overviews_leaves(entry: Any) -> None:
+    from dataclasses import replace
+
+    field = sdfcli.build(shapes.icosphere(1), depth=2, device="cpu")
+    assert replace(field, info={**field.info, "overview": entry}).view().html == field.view().html
+
+
 def test_a_page_loads_nothing() -> None:
     field = sdfcli.build(shapes.icosphere(1), depth=2, device="cpu")
     text = field.view().html

@@ -43,7 +43,7 @@ class PageData:
     """A field for a page.
 
     whole       its lists.
-    coarse      those of its octree cut at a level, shown before; None if it is small.
+    coarse      lists of its octree cut at a level, shown before; None if it is small.
     leaves      leaf count.
     depth       finest level.
     difference  maximum difference from the field, anywhere in its domain, in mesh units; 0 unless levels are cut.

@@ -146,8 +146,10 @@ def _summary(field: Field, data: PageData, units: str) -> list[str]:
 
 
 def _of_whole(field: Field) -> str:
-    """For an overview: what it is."""
-    return f" of {field.info['overview']['leaves']:,}, an overview" if "overview" in field.info else ""
+    """Words for an overview."""
+    whole: Any = field.info.get("overview")
+    known = isinstance(whole, dict) and isinstance(whole.get("leaves"), int)
+    return f" of {whole['leaves']:,}, an overview" if known else ""
 
 
 def _rows(field: Field, data: PageData, box: Floats, units: str) -> list[tuple[str, str]]:
