@@ -376,6 +376,27 @@ MUTANTS = [
         ("tests/vdb/test_reading.py::test_nodes_linked_twice",),
     ),
     Mutant(
+        "vdb: another grid name than Houdini's and Blender's",
+        "sdfcli/vdb/level_set.py",
+        'NAME = "surface"',
+        'NAME = "distance"',
+        ("tests/vdb/test_openvdb.py::test_tinyvdb",),
+    ),
+    Mutant(
+        "cdf: nodes of edges along y in another order",
+        "sdfcli/export/cdf.py",
+        "+ [(a, t, b) for b, a in ENDS for t in (1, 2)]",
+        "+ [(a, t, b) for a, b in ENDS for t in (1, 2)]",
+        ("tests/export/test_grids.py::test_discregrid",),
+    ),
+    Mutant(
+        "zarr: a coordinate without its origin",
+        "sdfcli/export/zarr.py",
+        "along = lattice.origin[axis] + lattice.spacing * np.arange(lattice.shape[axis])",
+        "along = lattice.spacing * np.arange(lattice.shape[axis])",
+        ("tests/export/test_grids.py::test_zarr",),
+    ),
+    Mutant(
         "level set: blocks below a block are left out",
         "sdfcli/field/level_set.py",
         "return _unique(np.concatenate((_below(block), beside)))",

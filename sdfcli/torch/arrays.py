@@ -33,13 +33,8 @@ def device_of(tensor: Tensor) -> str:
 
 
 def differentiated(points: Tensor) -> bool:
-    """Whether derivatives may be asked for: under function transforms and in forward mode, which is an error, tensors
-    do not tell."""
-    if torch.is_grad_enabled() and points.requires_grad:
-        return True
-    return not torch.compiler.is_compiling() and (
-        torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
-    )
+    """Whether derivatives may be asked for. In forward mode, which is an error, tensors do not tell."""
+    return (torch.is_grad_enabled() and points.requires_grad) or forward_ad._current_level >= 0
 
 
 def plain(points: Tensor) -> bool:

@@ -67,7 +67,7 @@ def fetched(texture: Floats, uv: Floats) -> Floats:
 def test_unity(dtype: str, reader: str, field: sdfcli.Field, rng: np.random.Generator, tmp_path: Path) -> None:
     """At a texel, the shader has the field's value at the mirrored position."""
     window = field.bounds + [[0.1, 0.05, 0.2], [-0.2, -0.1, 0]] * np.full(3, field.domain.length)
-    path = field.export(tmp_path / "bunny.raw", resolution=33, window=window, dtype=dtype)
+    path = field.export(tmp_path / "texture.raw", resolution=33, window=window, dtype=dtype)
     kind = {"float16": "RHalf", "float32": "RFloat"}[dtype]
     if reader == "its code":
         facts = compiled(tmp_path, path)
@@ -75,7 +75,7 @@ def test_unity(dtype: str, reader: str, field: sdfcli.Field, rng: np.random.Gene
         size, origin, spacing = np.array(facts[:3], int), np.array(facts[6:9], float), float(facts[9])
         texture = np.fromfile(tmp_path / "texture", dtype).reshape(size[::-1])
     else:
-        head = json.loads((tmp_path / "bunny.raw.json").read_text())
+        head = json.loads((tmp_path / "texture.raw.json").read_text())
         size, origin, spacing = np.array(head["shape"]), np.array(head["origin"]), head["spacing"][0]
         texture = np.fromfile(path, dtype).reshape(size[::-1])[:, :, ::-1]
         origin[0] = -(origin[0] + (size[0] - 1) * spacing)
@@ -107,13 +107,13 @@ def test_unreal(
 ) -> None:
     """At a texel, the material has the field's value at the position in the mesh, in centimetres."""
     monkeypatch.chdir(tmp_path)
-    field.export("bunny.raw", resolution=SIDE)
+    field.export("texture.raw", resolution=SIDE)
     (block,) = (block for mark, language, block in MARKED.findall(UNREAL) if language == "python")
     names: dict[str, Any] = {}
     run_python(block.replace('up = "y"', f'up = "{up}"'), names)
     from PIL import Image
 
-    sheet = np.asarray(Image.open("bunny_slices.png")).astype(float) / 65535
+    sheet = np.asarray(Image.open("slices.png")).astype(float) / 65535
     tiles = [sheet[r : r + SIDE, c : c + SIDE] for r in range(0, len(sheet), SIDE) for c in range(0, len(sheet), SIDE)]
     position = names["origin"] + names["spacing"] * rng.integers(SIDE, size=(500, 3))
     uv = shader(UNREAL, "uv", position=position, origin=names["origin"], spacing=names["spacing"])
