@@ -50,7 +50,7 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
     call, plan, part = config.newton, _plan(config, part), welded(part)
     name = f"{cache_key(part, call)}.sdf.npz"
     with open(folder / name, "wb") as file:
-        np.savez(file, allow_pickle=False, **cached_arrays(field, plan, call.texture_format))
+        np.savez(file, **cached_arrays(field, plan, call.texture_format))
     mesh = write_part(part, folder)
     inner, outer = call.narrow_band_range
     usd = {
