@@ -120,7 +120,7 @@ def is_watertight(vertices: npt.NDArray[np.float64], faces: npt.NDArray[np.int64
     return bool((count == 2).all())
 
 
-def cached_arrays(field: Field, plan: Plan, texture_format: str) -> dict[str, npt.NDArray[Any]]:
+def cached_arrays(field: Field, plan: Plan, texture_format: str) -> dict[str, Any]:
     """A cached file's arrays, by name."""
     grid = sparse_grid(field, plan)
     count = len(grid.block)
