@@ -11,6 +11,7 @@ import json
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from xml.etree.ElementTree import Element
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,8 @@ from sdfcli.field.field import Field
 from sdfcli.params import BuildKeywords
 from sdfcli.query.mesh_distance import MeshDistance
 
-SCENES = ("urdf", "mjcf")
+SCENES = ("urdf",)
+"""Meshes in MJCF come from MuJoCo, moved into their inertial frames: keys would differ."""
 PRESET = 105
 """Cells along the longest side: with the margins, 127 nodes; Genesis's own maximum is 128."""
 MARGIN = 0.1
@@ -63,7 +65,8 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
     (folder / name).write_bytes(pickled(*grid_values(field, part, nodes, cell)))
     material = f"{part.name}.json"
     (folder / material).write_text(json.dumps({"sdf_min_res": resolution, "sdf_max_res": resolution}) + "\n")
-    return Cooked(files=[name, write_part(part, folder), material])
+    mesh = write_part(part, folder)
+    return Cooked(files=[name, mesh, material], urdf=Element("mesh", filename=mesh))
 
 
 def resolution_of(config: CookConfig, part: Part) -> int:

@@ -50,7 +50,7 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
     call, plan, part = config.newton, _plan(config, part), welded(part)
     name = f"{cache_key(part, call)}.sdf.npz"
     with open(folder / name, "wb") as file:
-        np.savez(file, allow_pickle=False, **cached_arrays(field, plan, call.texture_format))
+        np.savez(file, **cached_arrays(field, plan, call.texture_format))
     mesh = write_part(part, folder)
     inner, outer = call.narrow_band_range
     usd = {
@@ -120,7 +120,7 @@ def is_watertight(vertices: npt.NDArray[np.float64], faces: npt.NDArray[np.int64
     return bool((count == 2).all())
 
 
-def cached_arrays(field: Field, plan: Plan, texture_format: str) -> dict[str, npt.NDArray[Any]]:
+def cached_arrays(field: Field, plan: Plan, texture_format: str) -> dict[str, Any]:
     """A cached file's arrays, by name."""
     grid = sparse_grid(field, plan)
     count = len(grid.block)

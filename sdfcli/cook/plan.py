@@ -17,6 +17,8 @@ FIELD_SHARE = 1 / 8
 """The field's share of the tolerance. A grid with the tolerance as its cell adds at most sqrt(3)/2 tolerances:
 distances change by no more than the length moved, and a point's mean distance to its cell's corners, with their
 trilinear weights, is at most half the diagonal."""
+BEYOND = 8
+"""Cells around the box in the field's domain: grids end at whole cells, or blocks of 8."""
 STEP = 2 ** (1 / 4)
 """Factor between cells tried for a size limit."""
 
@@ -99,7 +101,7 @@ def plan_for(
 def build_parameters(plan: Plan, part: Part) -> BuildKeywords:
     """Build parameters for a plan's share of the tolerance, in a domain around its box."""
     diagonal = part.diagonal
-    edge = float((plan.high - plan.low).max()) * 1.001
+    edge = float((plan.high - plan.low).max()) + 2 * BEYOND * plan.cell
     corner = (plan.low + plan.high - edge) / 2
     return BuildKeywords(
         tolerance=min(FIELD_SHARE * plan.tolerance / diagonal, 0.1),

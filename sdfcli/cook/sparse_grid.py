@@ -20,6 +20,8 @@ LINEAR = 1 / 128
 """Maximum deviation, in cells, at which a block is left to the coarse grid's interpolation."""
 MOST_SIDE = 1 << 10
 """Blocks along a texture's side: slots have 10 bits per axis."""
+FAR = 2.0**20
+"""Maximum distance from the origin, in cells: readers compute positions in float32, here to a sixteenth of a cell."""
 PIECE = 1 << 10
 """Blocks evaluated at a time."""
 
@@ -50,10 +52,14 @@ class SparseGrid:
 
 def sparse_grid(field: Distances, plan: Plan) -> SparseGrid:
     """A plan's grid. All points within the band lie in fine or linear blocks. Raises OutOfMemoryError, InputError for
-    lengths beyond float32's range."""
+    a place beyond float32's reach."""
     cell = float(np.float32(plan.cell))
-    if not np.finfo(np.float32).tiny < cell < np.finfo(np.float32).max / 2**24:
-        raise InputError(f"cells of {plan.cell:.3g} m are beyond float32's range; scale the mesh")
+    far = float(np.abs((plan.low, plan.high)).max())
+    if far > FAR * cell:
+        raise InputError(
+            f"the mesh lies {far:.3g} m from its frame's origin, too far for float32 and cells of {cell:.3g} m; "
+            "move it, or use a larger --tolerance"
+        )
     origin = np.nextafter(plan.low.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
     blocks = np.maximum(np.ceil((plan.high - origin) / (SIZE * cell)), 1).astype(np.int64)
 

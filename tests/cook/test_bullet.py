@@ -15,9 +15,10 @@ from sdfcli.cook import bullet as target
 from sdfcli.cook.config import CookConfig
 from sdfcli.cook.part import Part
 from sdfcli.errors import InputError
+from sdfcli.field.field import Field
 
 bullet = pytest.importorskip("pybullet", reason="needs `pip install pybullet`")
-POINTS, BALLS = 100_000, 500
+POINTS, BALLS = 100_000, 100
 
 
 @pytest.fixture
@@ -32,25 +33,26 @@ def world() -> Iterator[None]:
     bullet.disconnect(client)
 
 
-def loaded(part: Part, config: CookConfig, folder: Path) -> int:
-    """The part as a fixed body, through URDF."""
-    written = target.write(cook_parts.field_of(target, part, config), part, config, folder)
+def loaded(part: Part, config: CookConfig, folder: Path) -> tuple[int, Field]:
+    """The part as a fixed body, through URDF, and its field."""
+    field = cook_parts.field_of(target, part, config)
+    written = target.write(field, part, config, folder)
     assert written.urdf is not None
     robot = ElementTree.Element("robot", name="part")
     link = ElementTree.SubElement(robot, "link", name="part")
     ElementTree.SubElement(ElementTree.SubElement(link, "collision"), "geometry").append(written.urdf)
     ElementTree.ElementTree(robot).write(folder / "part.urdf")
     bullet.setAdditionalSearchPath(str(folder))
-    return int(bullet.loadURDF(str(folder / "part.urdf"), useFixedBase=1))
+    return bullet.loadURDF(str(folder / "part.urdf"), useFixedBase=1), field
 
 
 def test_distances(rng: np.random.Generator, tmp_path: Path) -> None:
     """At 10^5 points within the band, Bullet's distance is the exact one, within the tolerance, and at cells' corners
     the field's."""
     part = cook_parts.some_part(rng)
-    config = CookConfig(tolerance=cook_parts.longest(part) / rng.uniform(60, 100))
+    config = CookConfig(tolerance=cook_parts.longest(part) / rng.uniform(40, 60))
     assert config.tolerance is not None
-    body = loaded(part, config, tmp_path)
+    body, field = loaded(part, config, tmp_path)
     radius = 20 * config.tolerance
     shape = bullet.createCollisionShape(bullet.GEOM_SPHERE, radius=radius)
     balls = [bullet.createMultiBody(1, shape) for _ in range(BALLS)]
@@ -69,7 +71,6 @@ def test_distances(rng: np.random.Generator, tmp_path: Path) -> None:
         for contact in bullet.getContactPoints(body):
             answer[first + contact[2] - balls[0]] = contact[8] + radius
     assert np.abs(answer - cook_parts.exact(part, points)).max() <= config.tolerance
-    field = cook_parts.field_of(target, part, config)
     np.testing.assert_allclose(answer[: len(nodes)], field.sample(nodes), rtol=0, atol=1e-9 * radius)
 
 

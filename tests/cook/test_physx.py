@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import cook_parts
+import shapes
 from sdfcli.cook import physx as target
 from sdfcli.cook.config import CookConfig
 from sdfcli.cook.tables import PhysxTable
-from sdfcli.errors import UsageError
+from sdfcli.errors import InputError, UsageError
 
 POINTS = 100_000
 # Names and types of PxSDFDesc; then its values at points, as PhysX decodes and interpolates them.
@@ -190,6 +191,15 @@ def test_size(dense: bool, rng: np.random.Generator, tmp_path: Path) -> None:
     size = (tmp_path / written.files[0]).stat().st_size
     assert size / 2 <= target.predicted_bytes(config, part) <= 2 * size
     assert target.predicted_bytes(CookConfig(max_bytes=size, physx=config.physx), part) <= size
+
+
+def test_far_away(rng: np.random.Generator, tmp_path: Path) -> None:
+    """A part so far from its frame's origin that float32 positions would be cells apart is refused."""
+    vertices, faces = shapes.star(rng, 1)
+    part = cook_parts.part_of((vertices + 1e6, faces))
+    field = cook_parts.field_of(target, part, CookConfig(cells=16))
+    with pytest.raises(InputError, match="too far for float32"):
+        target.write(field, part, CookConfig(), tmp_path)
 
 
 def test_usage() -> None:
