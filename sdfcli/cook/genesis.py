@@ -57,8 +57,8 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
     """Writes `gsd/KEY.gsd`, for `GS_CACHE_FILE_PATH`; the mesh, `NAME.obj`, from which Genesis computes the key; and
     `NAME.json`, arguments for `gs.materials.Rigid` that fix the grid."""
     check_signed(field, part)
-    resolution = resolution_of(config, part)
     part = welded(part)
+    resolution = resolution_of(config, part)
     nodes, cell = grid_of(part, resolution)
     name = f"gsd/{cache_key(part, nodes, cell, config.genesis.version)}.gsd"
     (folder / "gsd").mkdir(exist_ok=True)
