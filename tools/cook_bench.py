@@ -66,7 +66,7 @@ class Scene:
     meshes: dict[str, trimesh.Trimesh]
     bodies: list[tuple[str, tuple[float, float, float], bool]]
     pairs: list[tuple[int, int]]
-    result: Callable[[Any, Any], str]
+    result: Callable[[Any, float], str]
     turns: dict[int, str] = field(default_factory=dict)
     friction: float = 0.5
     ball: float | None = None
@@ -134,12 +134,11 @@ def scenes() -> dict[str, Scene]:
     chain = [("link", (0.0, 0.0, -k * hang), k > 0) for k in range(4)]
     turns = {k: "0.70711 0.70711 0 0" if k % 2 else "0.5 0.5 0.5 0.5" for k in range(4)}
 
-    def height(model: Any, data: Any) -> str:
+    def height(data: Any, turn: float) -> str:
         return f"at {1e3 * data.qpos[2]:.2f} mm"
 
-    def turned(model: Any, data: Any) -> str:
-        angle = 2 * np.arctan2(data.qpos[6], data.qpos[3])
-        return f"down {-1e3 * data.qpos[2]:.2f} mm, turned {np.degrees(angle):.0f} degrees"
+    def turned(data: Any, turn: float) -> str:
+        return f"down {-1e3 * data.qpos[2]:.2f} mm in {abs(turn) / (2 * np.pi):.2f} turns"
 
     rest = [("floor", (0, 0, -0.01), False), ("box", (0, 0, 0.0101), True)]
     return {
@@ -147,7 +146,7 @@ def scenes() -> dict[str, Scene]:
             {"plate": plate, "peg": peg},
             [("plate", (0, 0, 0), False), ("peg", (0, 0, 0.0251), True)],
             [(1, 0)],
-            lambda model, data: "in" if data.qpos[2] < 0.01 else "stuck",
+            lambda data, turn: "in" if data.qpos[2] < 0.01 else "stuck",
             ground=-0.015,
         ),
         "nut on bolt": Scene(
@@ -161,7 +160,7 @@ def scenes() -> dict[str, Scene]:
             {"bunny": bunny},
             [("bunny", (0, 0, 0), False)],
             [(1, 0)],
-            lambda model, data: f"{1e3 * np.linalg.norm(data.qpos[:3] - crown):.0f} mm away",
+            lambda data, turn: f"{1e3 * np.linalg.norm(data.qpos[:3] - crown):.0f} mm away",
             ball=0.01,
         ),
         "box at rest": Scene({"floor": floor, "box": box}, rest, [(1, 0)], height),
@@ -169,7 +168,7 @@ def scenes() -> dict[str, Scene]:
             {"link": link},
             chain,
             [(1, 0), (2, 1), (3, 2)],
-            lambda model, data: f"end at {1e3 * data.xpos[-1][2]:.1f} mm",
+            lambda data, turn: f"end at {1e3 * data.xpos[-1][2]:.1f} mm",
             turns,
         ),
     }
@@ -239,12 +238,14 @@ def run(scene: Scene, model: Any) -> tuple[float, float, float, str]:
     data = mujoco.MjData(model)
     exact = {name: sdfcli.MeshDistance((mesh.vertices, mesh.faces)) for name, mesh in scene.meshes.items()}
     mujoco.mj_forward(model, data)
-    first, most, deepest, seconds = float(data.energy.sum()), 0.0, 0.0, 0.0
+    first = float(data.energy.sum())
+    most = deepest = seconds = turn = 0.0
     for _ in range(STEPS // SEEN):
         begun = time.perf_counter()
         for _ in range(SEEN):
             mujoco.mj_step(model, data)
             most = max(most, float(data.energy.sum()) - first)
+            turn += STEP * float(data.qvel[5])
         seconds += time.perf_counter() - begun
         for moving, other in scene.pairs:
             mesh = scene.meshes[scene.bodies[moving][0]] if moving < len(scene.bodies) else None
@@ -253,7 +254,7 @@ def run(scene: Scene, model: Any) -> tuple[float, float, float, str]:
             local = (there - data.xpos[other + 1]) @ data.xmat[other + 1].reshape(3, 3)
             distance = exact[scene.bodies[other][0]].signed_distance(local).min() - (scene.ball or 0.0)
             deepest = max(deepest, -float(distance))
-    return deepest, most, STEPS / seconds, scene.result(model, data)
+    return deepest, most, STEPS / seconds, scene.result(data, turn)
 
 
 def main() -> None:
