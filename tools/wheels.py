@@ -49,7 +49,7 @@ class Platform(NamedTuple):
     gpu: bool = False
 
 
-GLIBC = r"lib(c|m|pthread)\.so\.\d|ld-linux-.*"
+GLIBC = r"lib(c|dl|m|pthread)\.so\.\d|ld-linux-.*"
 MUSL = r"libc\.musl-\w+\.so\.1"
 PLATFORMS = {
     "manylinux_2_28_x86_64": Platform("x86_64-linux-gnu.2.28", GLIBC, gpu=True),
@@ -155,18 +155,24 @@ def check(wheel: Path, name: str) -> list[str]:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         [library] = [each for each in names if Path(each).name.startswith("libsdfcli_kernels")]
-        content = archive.read(library)
+        [plugin] = [each for each in names if Path(each).name.startswith("libsdfcli_mujoco")]
+        content, content_of_plugin = archive.read(library), archive.read(plugin)
     most = MOST_GPU_BYTES if any(each.endswith(".cubin") for each in names) else MOST_BYTES
     if wheel.stat().st_size > most:
         faults.append(f"more than {most:,} bytes")
-    if not wheel.name.endswith(f"-py3-none-{name}.whl") or not library.endswith(platform.suffix):
-        faults.append(f"wrong name of the wheel or of {library}")
+    if not wheel.name.endswith(f"-py3-none-{name}.whl"):
+        faults.append("wrong name")
+    faults += [f"wrong name of {each}" for each in (library, plugin) if not each.endswith(platform.suffix)]
     if not any(each.endswith(".dist-info/sboms/sdfcli.cdx.json") for each in names):
         faults.append("no bill of materials")
-    if any(str(folder).encode() in content for folder in (ROOT, Path.home(), tempfile.gettempdir())):
-        faults.append("a path of this machine in the library")
+    if any(
+        str(folder).encode() in content + content_of_plugin for folder in (ROOT, Path.home(), tempfile.gettempdir())
+    ):
+        faults.append("a path of this machine in a library")
     needed, offered = needs_and_offers(content)
-    faults += [f"needs {each}" for each in needed if not re.fullmatch(platform.needs, each)]
+    needed_by_plugin, offered_by_plugin = needs_and_offers(content_of_plugin)
+    faults += [f"needs {each}" for each in needed + needed_by_plugin if not re.fullmatch(platform.needs, each)]
+    faults += [f"{plugin} offers {each}" for each in offered_by_plugin if not each.startswith("_")]
     kernels = set(re.findall(r"SDF_ENTRY_LANES\((sdf_\w+)\)", (ROOT / "sdfcli/kernels/cpu/entry.cpp").read_text()))
     faults += [f"lacks {each}" for each in ({*kernels, "sdf_wide_order", "sdf_field_sample"} - offered)]
     faults += [f"offers {each}" for each in offered if not each.startswith(("sdf_", "_"))]

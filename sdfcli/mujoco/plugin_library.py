@@ -42,9 +42,14 @@ def load(path: str | PathLike[str]) -> mujoco.MjModel:
 
     Raises:
         InputError: the scene cannot be read or compiled.
-        DeviceError: the plugin cannot be loaded.
+        DeviceError: the plugin cannot be loaded, or a MuJoCo before 4.0, whose scenes do not tell plugins' files.
     """
     load_plugin()
+    if not hasattr(mujoco.MjsPlugin, "config"):
+        raise DeviceError(
+            f"MuJoCo {mujoco.mj_versionString()} is too old for this; in the scene's folder use "
+            "sdfcli.mujoco.load_plugin() and mujoco.MjModel.from_xml_path"
+        )
     folder = Path(path).resolve().parent
     try:
         spec = mujoco.MjSpec.from_file(str(path))
