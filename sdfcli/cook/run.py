@@ -27,6 +27,7 @@ from sdfcli.batch.run import run as run_builds
 from sdfcli.cook.asset import Asset
 from sdfcli.cook.config import CookConfig
 from sdfcli.cook.part import Cooked, Part
+from sdfcli.cook.scene.urdf import write_link
 from sdfcli.cook.target import target_of
 from sdfcli.errors import InputError, SdfError
 from sdfcli.extract.marching_cubes import Surface
@@ -222,8 +223,11 @@ def _written(
         if found is None:
             raise InputError("was not built: --fail-fast")
         cooked = target_of(target).write(found, part, request.config, place)
-        files = [request.folder_of(target) / name for name in cooked.files]
-        size = sum((place / name).stat().st_size for name in cooked.files)
+        names = list(cooked.files)
+        if request.asset.scene is None and cooked.urdf is not None:
+            names.append(write_link(part, cooked, place))
+        files = [request.folder_of(target) / name for name in names]
+        size = sum((place / name).stat().st_size for name in names)
         most = request.config.max_bytes
         if most is not None and size > most:
             raise InputError(

@@ -99,8 +99,29 @@ def test_several_simulators(cache: Path, tmp_path: Path) -> None:
     done = invoke(tmp_path / "ball.ply", "--for", "bullet", "--for", "physx", "-o", tmp_path / "out", *COARSE)
     assert done.exit_code == 0, done.output
     assert {each.name for each in (tmp_path / "out").iterdir()} == {"bullet", "physx"}
+    assert {each.name for each in (tmp_path / "out" / "bullet").iterdir()} == {"ball.cdf", "ball.urdf"}
     assert "ball for physx" in done.stdout
     assert "the file names no unit: taken as metres" in done.stderr
+
+
+@pytest.mark.parametrize("target", ["bullet", "drake", "newton"])
+def test_a_robot_of_one_link(target: str, cache: Path, tmp_path: Path) -> None:
+    """For a mesh without a scene; PyBullet, Drake and Newton load it where they are installed."""
+    trimesh.creation.icosphere(2).export(tmp_path / "ball.ply")
+    done = invoke(tmp_path / "ball.ply", "--for", target, "-o", tmp_path / "out", *COARSE)
+    assert done.exit_code == 0, done.output
+    path = tmp_path / "out" / "ball.urdf"
+    (geometry,) = ElementTree.parse(path).iter("geometry")
+    assert (tmp_path / "out" / geometry[0].attrib["filename"]).is_file()
+    if target == "bullet":
+        pybullet = pytest.importorskip("pybullet")
+        client = pybullet.connect(pybullet.DIRECT)
+        assert pybullet.loadURDF(str(path), useFixedBase=True, physicsClientId=client) >= 0
+        pybullet.disconnect(client)
+    elif target == "drake":
+        parsing = pytest.importorskip("pydrake.multibody.parsing")
+        plant = pytest.importorskip("pydrake.multibody.plant").MultibodyPlant(0.001)
+        assert parsing.Parser(plant).AddModels(str(path))
 
 
 def test_one_configuration(cache: Path, tmp_path: Path) -> None:

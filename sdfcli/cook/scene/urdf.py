@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
-from xml.etree.ElementTree import Element
+from xml.etree.ElementTree import Element, SubElement, indent
 
-from sdfcli.cook.part import Cooked
+from sdfcli.cook.part import Cooked, Part
 from sdfcli.cook.scene.base import Arrays, Meshes, Scene, numbers, scaled, shown
 from sdfcli.cook.scene.paths import mended, resolved
 from sdfcli.cook.scene.xml_tree import write_tree
@@ -54,11 +54,28 @@ class Urdf(Scene):
                 if (own := cooked[name].urdf) is not None:
                     geometry[list(geometry).index(mesh)] = deepcopy(own)
                 collision.extend(deepcopy(cooked[name].urdf_collision))
-        used = {str(element.tag).partition(":")[0] for element in tree.iter()}
-        for prefix in used & PREFIXES.keys():
-            tree.attrib.setdefault(f"xmlns:{prefix}", PREFIXES[prefix])
-        write_tree(tree, folder / self.name)
+        _write(tree, folder / self.name)
         return [self.name]
+
+
+def write_link(part: Part, cooked: Cooked, folder: Path) -> str:
+    """Writes `NAME.urdf`, a robot of one link without inertia, for a mesh without a scene. Returns its name."""
+    robot = Element("robot", name=part.name)
+    collision = SubElement(SubElement(robot, "link", name=part.name), "collision")
+    if cooked.urdf is not None:
+        SubElement(collision, "geometry").append(deepcopy(cooked.urdf))
+    collision.extend(deepcopy(cooked.urdf_collision))
+    indent(robot)
+    _write(robot, folder / f"{part.name}.urdf")
+    return f"{part.name}.urdf"
+
+
+def _write(tree: Element, path: Path) -> None:
+    """Writes a robot with the namespaces that it uses."""
+    used = {str(element.tag).partition(":")[0] for element in tree.iter()}
+    for prefix in used & PREFIXES.keys():
+        tree.attrib.setdefault(f"xmlns:{prefix}", PREFIXES[prefix])
+    write_tree(tree, path)
 
 
 def _collisions(tree: Element) -> list[tuple[str, Element, Element, Element]]:
