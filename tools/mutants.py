@@ -1238,6 +1238,27 @@ MUTANTS = [
         "(np.searchsorted(VALUES[:UNBOUNDED] * tolerance, bound) - 1)",
         ("tests/quality/test_proven_fields.py::test_codes_round_up",),
     ),
+    Mutant(
+        "children of octrees in another order",
+        "sdfcli/mujoco/octree.py",
+        "child[self.split] = np.arange(1, n, dtype=np.int32).reshape(-1, 8)",
+        "child[self.split] = np.arange(1, n, dtype=np.int32).reshape(-1, 8)[:, ::-1]",
+        ("tests/cook/test_octree.py::test_mujoco_s_rule_gives_the_field",),
+    ),
+    Mutant(
+        "plugin without the distance to the domain",
+        "sdfcli/mujoco/plugin/octree.h",
+        "double result = away * length,",
+        "double result = 0,",
+        ("tests/cook/test_octree.py::test_damaged_files",),
+    ),
+    Mutant(
+        "plugin that keeps unused fields",
+        "sdfcli/mujoco/plugin/plugin.cpp",
+        "if (!field || --field->users) return;",
+        "if (!field || field->users--) return;",
+        ("tests/cook/test_octree.py::test_threads",),
+    ),
 ]
 
 
