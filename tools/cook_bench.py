@@ -3,7 +3,7 @@
 Scenes made by formula (the bunny is in sample_meshes): a peg in a hole, a nut on a bolt, a ball on the bunny, a box at
 rest, a chain of links; one second each. For each kind of field: seconds to cook, bytes, penetration, energy gained and
 steps per second. Penetration is measured on the meshes: the deepest vertex of a moving mesh in the mesh it touches, by
-exact distances. Rows of other targets in TABLE.csv stay.
+exact distances. Other rows of TABLE.csv stay.
 
 Needs the extra `simulators`.
 """
@@ -284,7 +284,8 @@ def main() -> None:
             print(*rows[-1].values(), sep=" | ", flush=True)
     if options.table.exists():
         with open(options.table, newline="") as file:
-            rows = [*rows, *(row for row in csv.DictReader(file) if row["target"] != "MuJoCo")]
+            done = {(row["target"], row["scene"]) for row in rows}
+            rows += [row for row in csv.DictReader(file) if (row["target"], row["scene"]) not in done]
     with open(options.table, "w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()

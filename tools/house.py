@@ -11,7 +11,7 @@ LAYERS = [  # high to low
     [("apps/bench", "stages, queries, peers, timed")],
     [("apps/flow", "water as particles, in steps")],
     [("cli", "commands, a file each; exceptions become exit codes")],
-    [("cook", "assets for simulators")],
+    [("cook", "fields as simulators read them")],
     [("batch", "many meshes, in worker processes")],
     [("sequence", "moving meshes, frame after frame")],
     [("pipeline", "the whole build on one screen")],

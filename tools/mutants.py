@@ -1353,6 +1353,27 @@ MUTANTS = [
         "np.linalg.det(turn) < -2",
         ("tests/cook/test_scene_usd.py::test_scales",),
     ),
+    Mutant(
+        "children of octrees in another order",
+        "sdfcli/mujoco/octree.py",
+        "child[self.split] = np.arange(1, n, dtype=np.int32).reshape(-1, 8)",
+        "child[self.split] = np.arange(1, n, dtype=np.int32).reshape(-1, 8)[:, ::-1]",
+        ("tests/cook/test_octree.py::test_mujoco_s_rule_gives_the_field",),
+    ),
+    Mutant(
+        "plugin without the distance to the domain",
+        "sdfcli/mujoco/plugin/octree.h",
+        "double result = away * length,",
+        "double result = 0,",
+        ("tests/cook/test_octree.py::test_damaged_files",),
+    ),
+    Mutant(
+        "plugin that keeps unused fields",
+        "sdfcli/mujoco/plugin/plugin.cpp",
+        "if (!field || --field->users) return;",
+        "if (!field || field->users--) return;",
+        ("tests/cook/test_octree.py::test_threads",),
+    ),
 ]
 
 

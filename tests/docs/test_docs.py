@@ -40,11 +40,13 @@ UNMARKED = {
     "docs/start/install.md": 1,  # installs
     "docs/index.md": 1,
     "docs/guides/commands.md": 2,  # test_commands.py
+    "docs/guides/simulators.md": 19,  # tests/cook, where the simulators are installed
     "docs/guides/pipelines.md": 1,  # for Snakemake: test_pipelines.py
     "docs/internals/proof.md": 1,  # test_proof.py
     "docs/reference/file.md": 1,  # test_format.py
     "docs/reference/commands/index.md": 1,  # test_completion_installs
     "docs/reference/commands/profile.md": 1,  # GPUs
+    "docs/reference/commands/view.md": 1,  # an address: tests/field/test_coarse.py
     "docs/performance.md": 1,  # measurements, on meshes that the repository does not have
     "docs/internals/thesis.md": 1,
     "docs/internals/papers.md": 1,  # test_papers.py

@@ -158,14 +158,14 @@ static void free_octree(Octree* octree) {
 
 static double evaluate(const Octree& octree, const double point[3], double* gradient) {
     const double length = octree.header.length;
-    double t[3], beyond[3], far = 0;
+    double t[3], beyond[3], away = 0;
     for (int k = 0; k < 3; k++) {
         double unit = (point[k] - octree.header.origin[k]) / length;
         t[k] = unit < 0 ? 0 : unit > 1 ? 1 : unit;
         beyond[k] = unit - t[k];
-        far += beyond[k] * beyond[k];
+        away += beyond[k] * beyond[k];
     }
-    far = sqrt(far);
+    away = sqrt(away);
     int32_t node = 0;
     double edge = length;
     while (octree.link[node] >= 0) {
@@ -179,7 +179,7 @@ static double evaluate(const Octree& octree, const double point[3], double* grad
         edge /= 2;
     }
     const float* v = octree.value + 8 * (size_t)(-1 - octree.link[node]);
-    double result = far * length, slope[3] = {0, 0, 0};
+    double result = away * length, slope[3] = {0, 0, 0};
     for (int c = 0; c < 8; c++) {
         double w[3];
         for (int k = 0; k < 3; k++) w[k] = c >> k & 1 ? t[k] : 1 - t[k];
@@ -187,7 +187,7 @@ static double evaluate(const Octree& octree, const double point[3], double* grad
         for (int k = 0; k < 3; k++) slope[k] += (c >> k & 1 ? v[c] : -v[c]) * w[(k + 1) % 3] * w[(k + 2) % 3];
     }
     if (gradient)
-        for (int k = 0; k < 3; k++) gradient[k] = beyond[k] != 0 ? beyond[k] / far : slope[k] / edge;
+        for (int k = 0; k < 3; k++) gradient[k] = beyond[k] != 0 ? beyond[k] / away : slope[k] / edge;
     return result;
 }
 #endif
