@@ -29,7 +29,7 @@ LAYERS = [
     "vdb",
     "field",
     "query",
-    "torch jax mujoco warp",
+    "torch jax warp mujoco",
     "quality",
     "extract",
     "solid",
