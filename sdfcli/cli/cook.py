@@ -14,7 +14,7 @@ from sdfcli.cli.build_options import ACCURACY, MaxMemory, Scale, memory_limit
 from sdfcli.cli.output import error_line, error_text, human_bytes, print_json, print_table, progress, say
 from sdfcli.cli.records import Amount, Count, Line, one_of, took
 from sdfcli.cook.config import TARGETS, CookConfig
-from sdfcli.errors import EXIT_CODES, InputError, UsageError, worst_code
+from sdfcli.errors import EXIT_CODES, InputError, SdfError, UsageError, worst_code
 from sdfcli.params import parse_size
 
 if TYPE_CHECKING:
@@ -290,15 +290,20 @@ def _print(request: CookRequest, results: list[CookedPart], seconds: float) -> N
 
 def _plan(request: CookRequest, json: bool, quiet: bool) -> None:
     """Prints what would be cooked."""
-    from sdfcli.cook.target import target_of
+    from sdfcli.cook.target import placed, target_of
 
     rows, total = [], 0
     for target in request.targets:
         for part in request.asset.parts:
-            params = request.params(target, part)
-            allowed = params.tolerance * (params.unit or part.diagonal)
-            size = target_of(target).predicted_bytes(request.config, part)
-            cached = request.asset.field is None and request.field_file(target, part).is_file()
+            try:
+                own = placed(target_of(target), part)
+                params = request.params(target, own)
+                size = target_of(target).predicted_bytes(request.config, part)
+            except SdfError as error:
+                _say_fault(request.asset.path, f"{part.place}: {error}", json)
+                continue
+            allowed = params.tolerance * (params.unit or own.diagonal)
+            cached = request.asset.field is None and request.field_file(own, params).is_file()
             extents = [float(each) for each in part.vertices.max(axis=0) - part.vertices.min(axis=0)]
             total += size
             if json:

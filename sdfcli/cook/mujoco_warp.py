@@ -3,6 +3,8 @@ scene."""
 
 from __future__ import annotations
 
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
@@ -17,26 +19,37 @@ from sdfcli.extract.mesh_file import write_obj
 from sdfcli.field.field import Field
 from sdfcli.mujoco.oct_file import write_oct
 from sdfcli.mujoco.octree import Octree
-from sdfcli.pipeline import build
 
-__all__ = ["SCENES", "parameters", "predicted_bytes", "write"]
+__all__ = ["SCENES", "parameters", "placed", "predicted_bytes", "write"]
+
+
+def placed(part: Part) -> Part:
+    """A part as MuJoCo moves and turns it, to its principal axes, and octrees with it. Raises DeviceError without
+    MuJoCo, InputError for a mesh that it refuses."""
+    try:
+        import mujoco
+
+        from sdfcli.mujoco.put import mesh_of
+    except ImportError as error:
+        raise DeviceError(f"MuJoCo is not installed: {error}; use `pip install mujoco`") from error
+    spec = mujoco.MjSpec()
+    with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
+        spec.add_mesh(name=part.name, file=str(Path(folder, _write_mesh(part, Path(folder)))))
+        spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_MESH, meshname=part.name)
+        try:
+            vertices, faces = mesh_of(spec.compile(), part.name)
+        except ValueError as error:
+            raise InputError(f"MuJoCo refuses the mesh: {' '.join(str(error).split())}") from error
+    return replace(part, vertices=vertices, faces=faces)
 
 
 def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
     """Writes `NAME.obj`, `NAME.oct`, and for a mesh without a scene `NAME.xml`; the geom takes this mesh as type `sdf`.
-
-    MuJoCo moves and turns meshes to their principal axes, and octrees with them: the field is built again for the mesh
-    as MuJoCo has it. `sdfcli.mujoco.put` or `put_warp` puts it in place of the octree of the mesh `NAME_sdf`.
-
-    Raises DeviceError without MuJoCo, InputError for a mesh that it refuses.
-    """
+    `sdfcli.mujoco.put` or `put_warp` replaces the octree of the mesh `NAME_sdf` by the field."""
     mesh, name = f"{part.name}_sdf", f"{part.name}.oct"
-    write_obj(folder / f"{part.name}.obj", Surface(part.vertices, part.faces.astype(np.uint32), cut=False))
-    sign = field.info["parameters"]["sign"]
-    moved = build(_moved(part, folder / f"{part.name}.obj"), **{**parameters(config, part), "sign": sign})
-    write_oct(folder / name, Octree.of(moved))
+    write_oct(folder / name, Octree.of(field))
     cooked = Cooked(
-        [f"{part.name}.obj", name],
+        [_write_mesh(part, folder), name],
         mjcf={"type": "sdf", "mesh": mesh},
         mjcf_asset=[Element("mesh", name=mesh, file=f"{part.name}.obj")],
     )
@@ -45,18 +58,7 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
     return cooked
 
 
-def _moved(part: Part, path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices and faces of a mesh file in the frame that MuJoCo gives them."""
-    try:
-        import mujoco
-
-        from sdfcli.mujoco.put import mesh_of
-    except ImportError as error:
-        raise DeviceError(f"MuJoCo is not installed: {error}; use `pip install mujoco`") from error
-    spec = mujoco.MjSpec()
-    spec.add_mesh(name=part.name, file=str(path.resolve()))
-    spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_MESH, meshname=part.name)
-    try:
-        return mesh_of(spec.compile(), part.name)
-    except ValueError as error:
-        raise InputError(f"MuJoCo refuses the mesh: {' '.join(str(error).split())}") from error
+def _write_mesh(part: Part, folder: Path) -> str:
+    name = f"{part.name}.obj"
+    write_obj(folder / name, Surface(part.vertices, part.faces.astype(np.uint32), cut=False))
+    return name

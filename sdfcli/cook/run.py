@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,20 @@ from sdfcli.cook.asset import Asset
 from sdfcli.cook.config import CookConfig
 from sdfcli.cook.part import Cooked, Part
 from sdfcli.cook.scene.urdf import write_link
-from sdfcli.cook.target import target_of
+from sdfcli.cook.target import placed, target_of
 from sdfcli.errors import InputError, SdfError
 from sdfcli.extract.marching_cubes import Surface
 from sdfcli.extract.mesh_file import write_ply
+from sdfcli.field.field import Field
 from sdfcli.field.store import load
 from sdfcli.params import FLOOD, BuildParams
 from sdfcli.runtime.files import refuse_existing
+from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.memory import as_sdf_error, unwritable
+from sdfcli.runtime.threads import executor
+
+WRITERS = 4
+"""Maximum parts that are written at a time: their grids are in memory."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +75,9 @@ class CookRequest:
         chosen = target_of(target).parameters(self.config, part)
         return BuildParams.of(**{**chosen, "sign": FLOOD} if self.config.solid else chosen)
 
-    def field_file(self, target: str, part: Part) -> Path:
+    def field_file(self, part: Part, params: BuildParams) -> Path:
         """A part's field in the cache: named by its mesh, parameters and version."""
-        words = json.dumps([part.sha256, repr(self.params(target, part)), __version__])
+        words = json.dumps([part.sha256, repr(params), __version__])
         return self.cache / f"{hashlib.sha256(words.encode()).hexdigest()}.h5"
 
 
@@ -123,25 +130,24 @@ def cook(request: CookRequest, progress: Progress = lambda _: None) -> Iterator[
     asset, folder = request.asset, request.folder
     for name in request.targets:
         _check_scene(asset, name)
-    with contextlib.ExitStack() as stack:
-        stage = stack.enter_context(_stage(folder))
-        built = _built(request, progress) if asset.field is None else {}
-        done = 0
+    with _stage(folder) as stage:
+        sources, done = _sources(request, progress), 0
         for name in request.targets:
             cooked: dict[str, Cooked] = {}
-            place = stage / request.folder_of(name)
-            place.mkdir(exist_ok=True)
-            for part in asset.parts:
-                outcome = built.get(str(request.field_file(name, part))) if built else None
-                result, own = _written(request, name, part, outcome, place)
-                if own is not None:
-                    cooked[part.name] = own
-                    done += 1
-                yield result
+            place, work = (stage / each / request.folder_of(name) for each in ("new", "parts"))
+            place.mkdir(parents=True)
+            with executor(min(available_threads(), WRITERS)) as helpers:
+                write = partial(_written, request, name, sources, work)
+                for part, (result, own) in zip(asset.parts, helpers.map(write, asset.parts), strict=True):
+                    if own is not None:
+                        _publish(work / part.name, place, force=True)  # parts with equal meshes have equal files
+                        cooked[part.name] = own
+                        done += 1
+                    yield result
             if asset.scene is not None and cooked:
                 asset.scene.write(place, cooked, folder / request.folder_of(name))
         if done:
-            _publish(stage, folder, request.settings.force)
+            _publish(stage / "new", folder, request.settings.force)
 
 
 def _check_scene(asset: Asset, target: str) -> None:
@@ -184,12 +190,37 @@ def _publish(stage: Path, folder: Path, force: bool) -> None:
             raise unwritable(target, error) from error
 
 
-def _built(request: CookRequest, progress: Progress) -> dict[str, dict[str, Any]]:
-    """Outcomes of the builds by field file: of each mesh once for each set of parameters."""
+Source = Field | dict[str, Any] | SdfError
+"""A part's field for a target: that of the asset, a build's outcome, or the error before the build."""
+
+
+def _sources(request: CookRequest, progress: Progress) -> dict[tuple[str, str], Source]:
+    """Sources by the names of targets and parts. Each mesh is built once for each set of parameters."""
+    found: dict[tuple[str, str], Source] = {}
+    files: dict[tuple[str, str], str] = {}
     wanted: dict[BuildParams, dict[str, Part]] = {}
     for name in request.targets:
         for part in request.asset.parts:
-            wanted.setdefault(request.params(name, part), {})[str(request.field_file(name, part))] = part
+            try:
+                own = placed(target_of(name), part)
+                params = request.params(name, own)
+            except SdfError as error:
+                found[name, part.name] = error
+                continue
+            if request.asset.field is not None and own is part:
+                found[name, part.name] = request.asset.field
+                continue
+            files[name, part.name] = str(request.field_file(own, params))
+            wanted.setdefault(params, {})[files[name, part.name]] = own
+    built = _built(request, wanted, progress)
+    unbuilt = InputError("not built, as another mesh failed: --fail-fast")
+    return found | {key: built.get(file, unbuilt) for key, file in files.items()}
+
+
+def _built(
+    request: CookRequest, wanted: dict[BuildParams, dict[str, Part]], progress: Progress
+) -> dict[str, dict[str, Any]]:
+    """Outcomes of the builds by field file. wanted: parts by field file, by parameters."""
     request.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
     done: dict[str, dict[str, Any]] = {}
     total = sum(map(len, wanted.values()))
@@ -209,26 +240,26 @@ def _built(request: CookRequest, progress: Progress) -> dict[str, dict[str, Any]
 
 
 def _written(
-    request: CookRequest, target: str, part: Part, outcome: dict[str, Any] | None, place: Path
+    request: CookRequest, target: str, sources: dict[tuple[str, str], Source], work: Path, part: Part
 ) -> tuple[CookedPart, Cooked | None]:
-    """Writes a part for a target, from its build's outcome. place: the target's folder."""
-    failed = CookedPart(target, part, [])
-    if outcome is not None and outcome["status"] == "failed":
-        text = outcome["error"].replace(outcome["input"], part.place)
-        kind = next((each for each in SdfError.__subclasses__() if each.exit_code == outcome["exit_code"]), SdfError)
-        return replace(failed, error=kind(text if part.place in text else f"{part.place}: {text}")), None
-    start = time.perf_counter()
+    """Writes a part for a target into a folder of its own in `work`."""
+    source, start = sources[target, part.name], time.perf_counter()
+    outcome = source if isinstance(source, dict) else {}
     try:
-        found = load(outcome["output"]) if outcome else request.asset.field
-        if found is None:
-            raise InputError("was not built: --fail-fast")
-        cooked = target_of(target).write(found, part, request.config, place)
+        if isinstance(source, SdfError):
+            raise source
+        if outcome.get("status") == "failed":
+            kinds = {kind.exit_code: kind for kind in SdfError.__subclasses__()}
+            raise kinds.get(outcome["exit_code"], SdfError)(outcome["error"].replace(outcome["input"], part.place))
+        found = load(outcome["output"]) if outcome else source
+        assert isinstance(found, Field)
+        own = work / part.name
+        own.mkdir(parents=True)
+        cooked = target_of(target).write(found, part, request.config, own)
         names = list(cooked.files)
         if request.asset.scene is None and cooked.urdf is not None:
-            names.append(write_link(part, cooked, place))
-        files = [request.folder_of(target) / name for name in names]
-        size = sum((place / name).stat().st_size for name in names)
-        most = request.config.max_bytes
+            names.append(write_link(part, cooked, own))
+        size, most = sum((own / name).stat().st_size for name in names), request.config.max_bytes
         if most is not None and size > most:
             raise InputError(
                 f"{size:,} bytes, more than --max-bytes {most:,}; use a larger --tolerance, or fewer --cells"
@@ -236,20 +267,21 @@ def _written(
     except Exception as error:
         known = as_sdf_error(error, part.place)
         text = str(known)
-        return replace(failed, error=type(known)(text if part.place in text else f"{part.place}: {text}")), None
+        failure = type(known)(text if part.place in text else f"{part.place}: {text}")
+        return CookedPart(target, part, [], error=failure), None
     unit = found.info["parameters"].get("unit") or found.info["mesh"]["diagonal"]
-    seconds = {"build": outcome["seconds"]["total"]} if outcome and "seconds" in outcome else {}
+    seconds = {"build": outcome["seconds"]["total"]} if "seconds" in outcome else {}
     return CookedPart(
         target,
         part,
-        files,
+        [request.folder_of(target) / name for name in names],
         bytes=size,
         triangles=len(part.faces),
         leaves=found.leaves,
         tolerance=found.info["parameters"]["tolerance"] * unit,
         max_error=found.info["max_error"] * unit,
         misses=found.info["error_limit"] is not None,
-        cached=outcome is not None and outcome["status"] == "skipped",
+        cached=outcome.get("status") == "skipped",
         seconds={**seconds, "write": round(time.perf_counter() - start, 4)},
         verdict=found.info["verdict"],
     ), cooked

@@ -17,6 +17,7 @@ class Target(Protocol):
     """A module of this folder, named as the target.
 
     SCENES  kinds of scenes that the simulator loads: `urdf`, `mjcf`, `usd`.
+    placed  optional: a part in its field's frame, if the simulator moves meshes.
     """
 
     SCENES: tuple[str, ...]
@@ -40,3 +41,10 @@ def target_of(name: str) -> Target:
         raise UsageError(f"--for {name}: use {', '.join(TARGETS)}")
     module: Target = import_module(f"sdfcli.cook.{name.replace('-', '_')}")
     return module
+
+
+def placed(target: Target, part: Part) -> Part:
+    """A part in its field's frame: moved by the target's `placed`, if it has one. Raises the target's errors."""
+    move = getattr(target, "placed", None)
+    moved: Part = part if move is None else move(part)
+    return moved

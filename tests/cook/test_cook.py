@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,10 +147,42 @@ def test_several_targets_have_folders_and_share_fields(tmp_path: Path) -> None:
     assert len(list((tmp_path / "cache").iterdir())) == 1
 
 
-def test_files_above_the_limit_are_refused(tmp_path: Path) -> None:
-    asset = asset_of(part("a", trimesh.creation.box()))
-    (found,) = cook(request(tmp_path, asset, config=CookConfig(max_bytes=7)))
-    assert "8 bytes, more than --max-bytes 7" in str(found.error)
+def test_files_above_the_limit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Larger(Fake):
+        def write(self, field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
+            made = super().write(field, part, config, folder)
+            (folder / made.files[0]).write_bytes(bytes(len(part.faces)))
+            return made
+
+    monkeypatch.setattr(cooking, "target_of", lambda name: Larger())
+    asset = asset_of(part("a", trimesh.creation.box()), part("b", trimesh.creation.icosphere(1)))
+    small, large = cook(request(tmp_path, asset, config=CookConfig(max_bytes=12)))
+    assert small.error is None
+    assert "80 bytes, more than --max-bytes 12" in str(large.error)
+    assert content(tmp_path / "out").keys() == {"a.bin", "robot.urdf"}
+
+
+def test_a_field_in_another_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a target that moves meshes: it gets the field of the moved mesh, and the part as it was."""
+
+    class Moving(Fake):
+        def placed(self, part: Part) -> Part:
+            if part.name == "refused":
+                raise InputError("is flat")
+            return replace(part, vertices=part.vertices + 5)
+
+        def write(self, field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
+            return super().write(field, replace(part, vertices=part.vertices + 5), config, folder)
+
+    monkeypatch.setattr(cooking, "target_of", lambda name: Moving())
+    ball = trimesh.creation.icosphere(2)
+    sdfcli.build(ball, tolerance=5e-3).save(tmp_path / "ball.h5")
+    for asset in asset_of(part("refused", ball), part("ball", ball)), read_asset(tmp_path / "ball.h5"):
+        *others, found = cook(request(tmp_path, asset, settings=Settings(force=True)))
+        assert found.error is None
+        assert [str(each.error) for each in others] == ["robot.urdf: refused: is flat"] * len(others)
+        (depth,) = np.frombuffer((tmp_path / "out" / "ball.bin").read_bytes())
+        assert abs(depth + 1) < 0.05
 
 
 def test_a_target_that_does_not_load_such_scenes(tmp_path: Path) -> None:

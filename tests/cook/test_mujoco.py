@@ -24,8 +24,9 @@ import shapes  # noqa: E402
 from conftest import ROOT  # noqa: E402
 from sdfcli.cook import mujoco as target  # noqa: E402
 from sdfcli.cook import mujoco_warp as warp_target  # noqa: E402
-from sdfcli.cook.config import CookConfig  # noqa: E402
+from sdfcli.cook.config import BAND, CookConfig  # noqa: E402
 from sdfcli.cook.part import Part  # noqa: E402
+from sdfcli.cook.target import placed  # noqa: E402
 from sdfcli.errors import DeviceError, InputError, UsageError  # noqa: E402
 from sdfcli.field.field import Field  # noqa: E402
 from sdfcli.mujoco.oct_file import predicted_size, read_oct, write_oct  # noqa: E402
@@ -89,7 +90,8 @@ def cooked(
 ) -> Field:
     """Cooks a mesh into a folder; returns its field."""
     part, chosen = part_of(mesh, name), CookConfig(tolerance)
-    field = sdfcli.build((part.vertices, part.faces), **module.parameters(chosen, part))
+    moved = placed(module, part)
+    field = sdfcli.build((moved.vertices, moved.faces), **module.parameters(chosen, moved))
     made = module.write(field, part, chosen, folder)
     assert made.files == [*[f"{name}.obj"] * (module is warp_target), f"{name}.oct", f"{name}.xml"]
     assert sorted(each.name for each in folder.iterdir() if each.stem == name) == sorted(made.files)
@@ -381,7 +383,7 @@ def test_presets(rng: np.random.Generator) -> None:
     plain = target.parameters(CookConfig(), part)
     sizes = [plain["tolerance"], *(target.parameters(CookConfig(), larger)["tolerance"] for larger in (metre, ten))]
     assert sizes == pytest.approx([2e-4, 1.4e-4, 1e-4])
-    assert plain["band"] == 4 * plain["tolerance"]
+    assert plain["band"] == BAND * plain["tolerance"]
     given = target.parameters(CookConfig(tolerance=1e-4, band=3e-4), part)
     assert given["tolerance"] * part.diagonal == pytest.approx(1e-4)
     assert given["band"] * part.diagonal == pytest.approx(3e-4)
