@@ -12,7 +12,7 @@ import pytest
 import cook_parts
 import shapes
 from sdfcli.cook import bullet as target
-from sdfcli.cook.config import CookConfig
+from sdfcli.cook.config import BAND, CookConfig
 from sdfcli.cook.part import Part
 from sdfcli.errors import InputError
 from sdfcli.field.field import Field
@@ -61,7 +61,7 @@ def test_distances(rng: np.random.Generator, tmp_path: Path) -> None:
         bullet.setCollisionFilterGroupMask(ball, -1, 2, 1)  # not each other
     origin, cell = np.frombuffer((tmp_path / "part.cdf").read_bytes()[:24]), 2 * config.tolerance
     nodes = cook_parts.near_nodes(part, origin, cell, config.tolerance, POINTS // 10, rng)
-    points = cook_parts.near_points(part, 4 * config.tolerance, POINTS - len(nodes), rng)
+    points = cook_parts.near_points(part, BAND * config.tolerance, POINTS - len(nodes), rng)
     points = np.concatenate((nodes, points))
     answer = np.full(POINTS, np.nan)
     for first in range(0, POINTS, BALLS):

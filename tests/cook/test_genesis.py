@@ -23,7 +23,7 @@ import pytest
 import cook_parts
 import oracle
 from sdfcli.cook import genesis as target
-from sdfcli.cook.config import CookConfig
+from sdfcli.cook.config import BAND, CookConfig
 from sdfcli.cook.mesh_file import welded
 from sdfcli.errors import InputError
 
@@ -97,7 +97,7 @@ def test_distances(rng: np.random.Generator, tmp_path: Path) -> None:
     part, config, field, written = cooked(rng, tmp_path)
     grid = pickle.loads((tmp_path / written.files[0]).read_bytes())
     tolerance = cook_parts.longest(part) / config.cells
-    band = min(4 * tolerance, 0.099 * cook_parts.longest(part))  # the grid ends there
+    band = min(BAND * tolerance, 0.099 * cook_parts.longest(part))  # the grid ends there
     points = cook_parts.near_points(part, band, POINTS, rng)
     answer = interpolated(grid, points)
     assert np.abs(answer - field.sample(points)).max() <= 0.875 * tolerance

@@ -11,7 +11,7 @@ import pytest
 import cook_parts
 import shapes
 from sdfcli.cook import newton as target
-from sdfcli.cook.config import CookConfig
+from sdfcli.cook.config import BAND, CookConfig
 from sdfcli.cook.tables import NewtonCall
 from sdfcli.errors import InputError, UsageError
 
@@ -60,7 +60,7 @@ def test_distances(form: str, share: float, rng: np.random.Generator, tmp_path: 
     nodes = cook_parts.near_nodes(part, data["min_extents"], data["cell_size"][0], 2 * config.tolerance, 1000, rng)
     rounding = 2e-6 * np.abs(part.vertices).max()
     assert np.abs(sampled(sdf, nodes) - field.sample(nodes)).max() <= (0.02 + share) * config.tolerance + rounding
-    points = cook_parts.near_points(part, 4 * config.tolerance, POINTS, rng)
+    points = cook_parts.near_points(part, BAND * config.tolerance, POINTS, rng)
     answer = sampled(sdf, points)
     assert np.abs(answer - field.sample(points)).max() <= (0.875 + share) * config.tolerance + rounding
     assert np.abs(answer - cook_parts.exact(part, points)).max() <= (1 + share) * config.tolerance + rounding

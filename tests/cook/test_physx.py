@@ -14,7 +14,7 @@ import pytest
 import cook_parts
 import shapes
 from sdfcli.cook import physx as target
-from sdfcli.cook.config import CookConfig
+from sdfcli.cook.config import BAND, CookConfig
 from sdfcli.cook.tables import PhysxTable
 from sdfcli.errors import InputError, UsageError
 
@@ -138,7 +138,7 @@ def test_distances(table: PhysxTable, reader: Path, rng: np.random.Generator, tm
     assert config.tolerance is not None
     field = cook_parts.field_of(target, part, config)
     written = target.write(field, part, config, tmp_path)
-    points = cook_parts.near_points(part, 4 * config.tolerance, POINTS, rng)
+    points = cook_parts.near_points(part, BAND * config.tolerance, POINTS, rng)
     file = tmp_path / written.files[0]
     slack = (0.06 if table.bits == 8 else 0) * config.tolerance + 2e-6 * np.abs(part.vertices).max()
     *lower, cell = struct.unpack_from("<4f", file.read_bytes(), 24)
@@ -177,7 +177,7 @@ def test_usd(rng: np.random.Generator, tmp_path: Path) -> None:
     values = {name.split(":")[1]: value for name, (_, value) in usd.items()}
     assert values["sdfResolution"] == 64
     assert values["sdfMargin"] * part.diagonal == pytest.approx(0.1 * longest)
-    assert values["sdfNarrowBandThickness"] * part.diagonal == pytest.approx(4 * longest / 64)
+    assert values["sdfNarrowBandThickness"] * part.diagonal == pytest.approx(BAND * longest / 64)
     assert values["sdfBitsPerSubgridPixel"] == "BitsPerPixel16"
     assert values["approximation"] == "sdf"
 
