@@ -84,14 +84,16 @@ def test_what_would_be_cooked(robot: Path, cache: Path, tmp_path: Path) -> None:
     assert "1e+03 x 2e+03 x 3e+03" in table.stdout
 
 
-def test_the_prediction_is_near(cache: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_prediction_is_near(target: str, cache: Path, tmp_path: Path) -> None:
     """Within the factor that the interface states."""
+    if target == "mujoco-warp":
+        pytest.importorskip("mujoco", reason="MuJoCo is not installed")
     trimesh.creation.torus(1, 0.3).export(tmp_path / "a.ply")
-    for target in TARGETS:
-        words = [tmp_path / "a.ply", "--for", target, "-o", tmp_path / target, "--json", *COARSE]
-        (planned,) = reports("cook", invoke(*words, "--dry-run", "-q").stdout)
-        (made,) = reports("cook", invoke(*words, "-q").stdout)
-        assert 1 / 3 < planned["predicted_bytes"] / made["bytes"] < 3, target
+    words = [tmp_path / "a.ply", "--for", target, "-o", tmp_path / "out", "--json", *COARSE]
+    (planned,) = reports("cook", invoke(*words, "--dry-run", "-q").stdout)
+    (made,) = reports("cook", invoke(*words, "-q").stdout)
+    assert 1 / 3 < planned["predicted_bytes"] / made["bytes"] < 3
 
 
 def test_several_simulators(cache: Path, tmp_path: Path) -> None:

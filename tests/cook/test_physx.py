@@ -15,6 +15,7 @@ import cook_parts
 import shapes
 from sdfcli.cook import physx as target
 from sdfcli.cook.config import BAND, CookConfig
+from sdfcli.cook.sparse_grid import SIZE
 from sdfcli.cook.tables import PhysxTable
 from sdfcli.errors import InputError, UsageError
 
@@ -140,8 +141,10 @@ def test_distances(table: PhysxTable, reader: Path, rng: np.random.Generator, tm
     written = target.write(field, part, config, tmp_path)
     points = cook_parts.near_points(part, BAND * config.tolerance, POINTS, rng)
     file = tmp_path / written.files[0]
-    slack = (0.06 if table.bits == 8 else 0) * config.tolerance + 2e-6 * np.abs(part.vertices).max()
     *lower, cell = struct.unpack_from("<4f", file.read_bytes(), 24)
+    low, high = struct.unpack_from("<2f", file.read_bytes(), 56)
+    assert table.dense or table.bits == 32 or high - low < 2 * (BAND + 1 + np.sqrt(3) * SIZE) * config.tolerance
+    slack = (high - low) / 510 * (table.bits == 8) + 2e-6 * np.abs(part.vertices).max()
     first = np.array(lower) + (cell / 2 if table.dense else 0)
     nodes = cook_parts.near_nodes(part, first, cell, 2 * config.tolerance, 1000, rng)
     assert np.abs(answers(reader, file, nodes) - field.sample(nodes)).max() <= 0.02 * config.tolerance + slack
