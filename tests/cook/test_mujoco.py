@@ -18,10 +18,13 @@ import pytest
 
 mujoco = pytest.importorskip("mujoco", reason="MuJoCo is not installed")
 
+from typer.testing import CliRunner  # noqa: E402
+
 import sdfcli  # noqa: E402
 import sdfcli.mujoco as fields  # noqa: E402
 import shapes  # noqa: E402
 from conftest import ROOT  # noqa: E402
+from sdfcli.cli.app import app  # noqa: E402
 from sdfcli.cook import mujoco as target  # noqa: E402
 from sdfcli.cook import mujoco_warp as warp_target  # noqa: E402
 from sdfcli.cook.config import BAND, CookConfig  # noqa: E402
@@ -438,3 +441,23 @@ def test_warp_gives_the_field(rng: np.random.Generator, tmp_path: Path) -> None:
         found = result.numpy()
     assert warp_model.noct == len(warp_model.oct_child)
     np.testing.assert_allclose(found, octree.sample(points.astype(np.float64)), rtol=0, atol=1e-6 * octree.length)
+
+
+def test_the_recipe_of_a_robot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the guide: the rod falls through the ring, which convex hulls would hold."""
+    text = (ROOT / "docs" / "guides" / "simulators.md").read_text().partition("### A robot of the Menagerie")[2]
+    makes, command = re.findall(r"```(?:python|sh)\n(.*?)```", text, re.DOTALL)[:2]
+    monkeypatch.chdir(tmp_path)
+    exec(makes, {})
+    words = command.splitlines()[0].split()[1:]
+    done = CliRunner().invoke(app, [*words, "--cache", "fields"])
+    assert done.exit_code == 0, done.output
+    model = fields.load(tmp_path / words[-1] / "robot.xml")
+    data = mujoco.MjData(model)
+    for _ in range(100):
+        mujoco.mj_step(model, data)
+    assert data.qpos[0] == pytest.approx(-(model.opt.timestep**2) * 9.81 * 100 * 101 / 2, rel=1e-3)
+    original = mujoco.MjModel.from_xml_path("robot.xml")
+    data = mujoco.MjData(original)
+    mujoco.mj_step(original, data)
+    assert data.ncon
