@@ -125,8 +125,9 @@ class _Merged:
             self.first[mesh], self.count[mesh] = at, len(part.depth)
             at += len(part.depth)
             parts.append(part)
-        joined = [np.concatenate(each) for each in zip(*parts, strict=True)] if parts else own
-        self.arrays = dict(zip(("oct_child", "oct_aabb", "oct_coeff", "oct_depth"), joined, strict=True))
+        joined: list[npt.NDArray[Any]] = [np.concatenate(each) for each in zip(*parts, strict=True)] or list(own)
+        names = ("oct_child", "oct_aabb", "oct_coeff", "oct_depth")
+        self.arrays: dict[str, npt.NDArray[Any]] = dict(zip(names, joined, strict=True))
 
 
 def _mesh_number(model: mujoco.MjModel, mesh: str | int) -> int:
