@@ -29,7 +29,7 @@ def placed(part: Part) -> Part:
     try:
         import mujoco
 
-        from sdfcli.mujoco.put import mesh_of
+        from sdfcli.mujoco.compiled import mesh_of
     except ImportError as error:
         raise DeviceError(f"MuJoCo is not installed: {error}; use `pip install mujoco`") from error
     spec = mujoco.MjSpec()

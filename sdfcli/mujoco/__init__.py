@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sdfcli.mujoco.plugin_library import load, load_plugin, plugin_path
-    from sdfcli.mujoco.put import mesh_of, put, put_warp
+    from sdfcli.mujoco.compiled import mesh_of, put, put_warp
 
 __all__ = ["load", "load_plugin", "mesh_of", "plugin_path", "put", "put_warp"]
 
 MODULES = dict.fromkeys(("load", "load_plugin", "plugin_path"), "plugin_library")
-MODULES |= dict.fromkeys(("mesh_of", "put", "put_warp"), "put")
+MODULES |= dict.fromkeys(("mesh_of", "put", "put_warp"), "compiled")
 """Modules that import MuJoCo, by the names in them: files are written without it."""
 
 
