@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sdfcli.mujoco.plugin_library import load, load_plugin, plugin_path
     from sdfcli.mujoco.compiled import mesh_of, put, put_warp
+    from sdfcli.mujoco.plugin_library import load, load_plugin, plugin_path
 
 __all__ = ["load", "load_plugin", "mesh_of", "plugin_path", "put", "put_warp"]
 
