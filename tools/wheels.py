@@ -172,7 +172,7 @@ def check(wheel: Path, name: str) -> list[str]:
     needed, offered = needs_and_offers(content)
     needed_by_plugin, offered_by_plugin = needs_and_offers(content_of_plugin)
     faults += [f"needs {each}" for each in needed + needed_by_plugin if not re.fullmatch(platform.needs, each)]
-    faults += [f"{plugin} offers {each}" for each in offered_by_plugin if not each.startswith("_")]
+    faults += [f"{plugin} offers {each}" for each in offered_by_plugin if not each.startswith(("_", "sdfcli_"))]
     kernels = set(re.findall(r"SDF_ENTRY_LANES\((sdf_\w+)\)", (ROOT / "sdfcli/kernels/cpu/entry.cpp").read_text()))
     faults += [f"lacks {each}" for each in ({*kernels, "sdf_wide_order", "sdf_field_sample"} - offered)]
     faults += [f"offers {each}" for each in offered if not each.startswith(("sdf_", "_"))]

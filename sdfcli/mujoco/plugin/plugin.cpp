@@ -243,6 +243,11 @@ static void box(double result[6], const double attributes[]) {
     }
 }
 
+#if defined(_WIN32)
+// Without an export of its own, the library would export the C library's functions in it.
+extern "C" __declspec(dllexport) void sdfcli_field() {}
+#endif
+
 // MuJoCo loads this library, and counts the plugins that it registers meanwhile.
 __attribute__((constructor)) static void start() {
     auto add = (int (*)(const mjpPlugin*))mujoco_symbol("mjp_registerPlugin");
