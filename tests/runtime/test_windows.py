@@ -112,8 +112,9 @@ os.fsync = fsync
 MODULES = """
 import importlib, pkgutil, sys
 import sdfcli
-optional = ("sdfcli.apps.bench", "sdfcli.__main__", "sdfcli.batch.worker", "sdfcli.torch", "sdfcli.jax", "sdfcli.warp")
-sys.modules.update(dict.fromkeys(("torch", "jax", "warp")))  # importing them fails
+optional = ("sdfcli.apps.bench", "sdfcli.__main__", "sdfcli.batch.worker", "sdfcli.torch", "sdfcli.jax", "sdfcli.warp",
+            "sdfcli.mujoco.compiled", "sdfcli.mujoco.plugin_library")
+sys.modules.update(dict.fromkeys(("torch", "jax", "warp", "mujoco")))  # importing them fails
 for module in pkgutil.walk_packages(sdfcli.__path__, "sdfcli."):
     if not module.name.startswith(optional) and "libsdfcli" not in module.name:
         importlib.import_module(module.name)
