@@ -14,11 +14,10 @@ from sdfcli.cli.build_options import ACCURACY, MaxMemory, Scale, memory_limit
 from sdfcli.cli.output import error_line, error_text, human_bytes, print_json, print_table, progress, say
 from sdfcli.cli.records import Amount, Count, Line, one_of, took
 from sdfcli.cook.config import TARGETS, CookConfig
-from sdfcli.errors import EXIT_CODES, InputError, SdfError, UsageError, worst_code
+from sdfcli.errors import EXIT_CODES, InputError, SdfError, worst_code
 from sdfcli.params import parse_size
 
 if TYPE_CHECKING:
-    from sdfcli.cook.asset import Asset
     from sdfcli.cook.run import CookedPart, CookRequest
 
 Target = Annotated[str, one_of(*TARGETS), "`--for`: the simulator"]
@@ -166,12 +165,12 @@ def cook(
     from sdfcli.cook.asset import read_asset
     from sdfcli.cook.run import CookRequest, user_cache
     from sdfcli.cook.tables import tables_of
+    from sdfcli.cook.target import target_of
 
     most = memory_limit(max_memory)
     targets = tuple(dict.fromkeys(target))
     for each in targets:
-        if each not in TARGETS:
-            raise UsageError(f"--for {each}: use {', '.join(TARGETS)}")
+        target_of(each)
     config = CookConfig(tolerance, band, margin, cells, parse_size(max_bytes), solid=solid, **tables_of(choices or []))
     with progress(str(asset), quiet or json) as update:
         update("reading")
@@ -207,38 +206,35 @@ def _cook(request: CookRequest, json: bool, quiet: bool) -> list[int]:
     with progress(str(asset.path), quiet or json) as update:
         for result in cook_parts(request, update):
             results.append(result)
-            _show(result, asset, request, json, quiet)
+            _show(result, request, json, quiet)
     seconds = time.perf_counter() - start
-    for target in request.targets:
-        own = [each for each in results if each.target == target]
-        good = [each for each in own if each.error is None]
-        if asset.scene is not None and good:
-            place = request.folder / request.folder_of(target) / asset.scene.name
-            if json:
-                facts: dict[str, Any] = {
-                    "target": target,
-                    "meshes": len(good),
-                    "left": len(own) - len(good) + len(asset.faults),
-                }
+    if json and asset.scene is not None:
+        for target in request.targets:
+            own = [each for each in results if each.target == target]
+            good = sum(each.error is None for each in own)
+            if good:
+                place = request.folder / request.folder_of(target) / asset.scene.name
+                facts: dict[str, Any] = {"target": target, "meshes": good, "left": len(own) - good + len(asset.faults)}
                 print_json(CookedScene(input=str(asset.path), output=str(place), seconds=took(seconds), **facts))
     if not json and not quiet:
         _print(request, results, seconds)
     return [each.error.exit_code for each in results if each.error is not None]
 
 
-def _show(result: CookedPart, asset: Asset, request: CookRequest, json: bool, quiet: bool) -> None:
+def _show(result: CookedPart, request: CookRequest, json: bool, quiet: bool) -> None:
     """Reports one mesh."""
+    source = str(request.asset.path)
     if result.error is not None:
         if json:
             facts: dict[str, Any] = {"target": result.target, "part": result.part.place, "error": str(result.error)}
-            print_json(FailedMesh(input=str(asset.path), status="failed", exit_code=result.error.exit_code, **facts))
+            print_json(FailedMesh(input=source, status="failed", exit_code=result.error.exit_code, **facts))
         say(error_line(result.error))
         return
     if json:
         files = [str(request.folder / each) for each in result.files]
         print_json(
             CookedMesh(
-                input=str(asset.path),
+                input=source,
                 output=files[0],
                 status="ok",
                 target=result.target,

@@ -7,6 +7,7 @@ from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
 
 from sdfcli.cook.config import BAND, CookConfig
 from sdfcli.cook.part import Cooked, Part
+from sdfcli.cook.scene.mjcf import change_geom
 from sdfcli.field.field import Field
 from sdfcli.mujoco.oct_file import predicted_size, write_oct
 from sdfcli.mujoco.octree import Octree
@@ -82,22 +83,7 @@ def write_example(part: Part, cooked: Cooked, folder: Path) -> str:
     low = float(part.vertices[:, 2].min())
     body = SubElement(world, "body", name=part.name, pos=f"0 0 {0.1 * part.diagonal - low!r}")
     SubElement(body, "freejoint")
-    body.extend(merged_geoms(Element("geom", type="mesh", mesh=part.name), cooked))
+    change_geom(SubElement(body, "geom", type="mesh", mesh=part.name), body, cooked, {})
     indent(root)
     ElementTree(root).write(folder / f"{part.name}.xml", encoding="utf-8")
     return f"{part.name}.xml"
-
-
-def merged_geoms(geom: Element, cooked: Cooked) -> list[Element]:
-    """A `<geom>` of a scene, cooked: itself, and its copy if it has one. The original stays as it is."""
-    geoms = [_changed(geom, cooked.mjcf or {}, cooked.mjcf_children)]
-    if cooked.mjcf_copy is not None:
-        geoms.append(_changed(geom, cooked.mjcf_copy, []))
-    return geoms
-
-
-def _changed(geom: Element, changes: dict[str, str | None], children: list[Element]) -> Element:
-    attributes = {**geom.attrib, **changes}
-    made = Element(geom.tag, {key: value for key, value in attributes.items() if value is not None})
-    made.extend([*geom, *children])
-    return made

@@ -8,14 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-import numpy as np
-
 from sdfcli.cook.config import CookConfig
+from sdfcli.cook.mesh_file import write_part
 from sdfcli.cook.mujoco import SCENES, parameters, predicted_bytes, write_example
 from sdfcli.cook.part import Cooked, Part
 from sdfcli.errors import DeviceError, InputError
-from sdfcli.extract.marching_cubes import Surface
-from sdfcli.extract.mesh_file import write_obj
 from sdfcli.field.field import Field
 from sdfcli.mujoco.oct_file import write_oct
 from sdfcli.mujoco.octree import Octree
@@ -34,7 +31,7 @@ def placed(part: Part) -> Part:
         raise DeviceError(f"MuJoCo is not installed: {error}; use `pip install mujoco`") from error
     spec = mujoco.MjSpec()
     with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
-        spec.add_mesh(name=part.name, file=str(Path(folder, _write_mesh(part, Path(folder)))))
+        spec.add_mesh(name=part.name, file=str(Path(folder, write_part(part, Path(folder)))))
         spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_MESH, meshname=part.name)
         try:
             vertices, faces = mesh_of(spec.compile(), part.name)
@@ -49,16 +46,10 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
     mesh, name = f"{part.name}_sdf", f"{part.name}.oct"
     write_oct(folder / name, Octree.of(field))
     cooked = Cooked(
-        [_write_mesh(part, folder), name],
+        [write_part(part, folder), name],
         mjcf={"type": "sdf", "mesh": mesh},
         mjcf_asset=[Element("mesh", name=mesh, file=f"{part.name}.obj")],
     )
     if part.place == part.source:
         cooked.files.append(write_example(part, cooked, folder))
     return cooked
-
-
-def _write_mesh(part: Part, folder: Path) -> str:
-    name = f"{part.name}.obj"
-    write_obj(folder / name, Surface(part.vertices, part.faces.astype(np.uint32), cut=False))
-    return name

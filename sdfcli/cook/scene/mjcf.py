@@ -143,7 +143,7 @@ class Mjcf(Scene):
         names = {name: _add_assets(tree, cooked[name], taken, self._classes) for name in used}
         for name, (_, geom, _) in zip(self._names, collisions, strict=True):
             if name in cooked:
-                _change(geom, above[geom], cooked[name], names[name])
+                change_geom(geom, above[geom], cooked[name], names[name])
         write_tree(tree, folder / self.name)
         return [self.name]
 
@@ -264,7 +264,7 @@ def _add_assets(tree: Element, cooked: Cooked, taken: set[str], classes: Classes
     return names
 
 
-def _change(geom: Element, parent: Element, cooked: Cooked, names: Mapping[str, str]) -> None:
+def change_geom(geom: Element, parent: Element, cooked: Cooked, names: Mapping[str, str]) -> None:
     """Changes a geom, and puts the original's copy behind it. names: new names of meshes."""
     if cooked.mjcf_copy is not None:
         copy = deepcopy(geom)
