@@ -1,0 +1,81 @@
+"""Cooked fields beside simulators' own: `python tools/cook_bench TABLE.csv [--simulator NAME ...] [--scene NAME ...]`.
+
+For each scene and kind of field: seconds to cook, bytes, penetration, energy gained, steps per second and the end after
+a second. Simulators that are not installed are passed over. Other rows of TABLE.csv stay.
+
+Needs the extra `simulators`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from cook_bench.scenes import Result, scenes
+
+SIMULATORS = {"MuJoCo": "in_mujoco"}
+"""Modules by the names in the table."""
+COLUMNS = (
+    "target",
+    "scene",
+    "fields",
+    "to cook, s",
+    "MB",
+    "penetration, mm",
+    "energy gained, mJ",
+    "steps/s",
+    "after 1 s",
+)
+
+
+def figures(result: Result) -> tuple[str, ...]:
+    """A row's columns after the first three."""
+    size = "" if result.size is None else f"{result.size / 1e6:.1f}"
+    return (
+        f"{result.cook:.1f}",
+        size,
+        f"{1e3 * result.penetration:.2f}",
+        f"{1e3 * result.energy:.2f}",
+        f"{result.rate:.0f}",
+        result.words,
+    )
+
+
+def main() -> None:
+    """Runs the scenes and writes the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", type=Path)
+    parser.add_argument("--simulator", action="append", choices=SIMULATORS)
+    parser.add_argument("--scene", action="append", choices=scenes())
+    options = parser.parse_args()
+    rows = []
+    for target in options.simulator or SIMULATORS:
+        try:
+            module = import_module(f"cook_bench.{SIMULATORS[target]}")
+        except ImportError as error:
+            print(f"{target}: {error}", file=sys.stderr)
+            continue
+        for name, scene in scenes().items():
+            for fields in module.FIELDS if name in (options.scene or [name]) else ():
+                with tempfile.TemporaryDirectory() as folder:
+                    result = module.played(scene, fields, Path(folder))
+                rows.append(dict(zip(COLUMNS, (target, name, fields, *figures(result)), strict=True)))
+                print(*rows[-1].values(), sep=" | ", flush=True)
+    if options.table.exists():
+        with open(options.table, newline="") as file:
+            done = {(row["target"], row["scene"]) for row in rows}
+            rows += [row for row in csv.DictReader(file) if (row["target"], row["scene"]) not in done]
+    with open(options.table, "w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
