@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from cook_bench import scenes
 
-PACKAGES = {"mujoco": "mujoco"}
+PACKAGES = {"mujoco": "mujoco", "mujoco_warp": "mujoco_warp", "newton": "newton"}
 """By the names of the bench's modules."""
-SOFT = {"mujoco": 1.5e-3}
-"""Penetration in metres that default contacts allow a ball that falls, with any field: in MuJoCo 1.05e-3."""
+SOFT = {"mujoco": 1.5e-3, "mujoco_warp": 1.5e-3, "newton": 6e-4}
+"""Penetration in metres that default contacts allow a ball that falls, with any field: in MuJoCo 1.05e-3. Newton's is the
+tolerance, a 256th of the bunny."""
 GAINED = 1e-5
 """Joules: a hundredth of the energy that the smallest fall sets free."""
 
@@ -37,7 +38,7 @@ def played(simulator: str, name: str, folder: Path, fields: str = "sdfcli", **op
     return result
 
 
-@on("mujoco")
+@on("mujoco", nightly=("mujoco_warp", "newton"))
 def test_peg_in_hole(simulator: str, tmp_path: Path) -> None:
     """0.1 mm of clearance in a plate of 0.2 m."""
     cooked = played(simulator, "peg in hole", tmp_path)
@@ -46,7 +47,7 @@ def test_peg_in_hole(simulator: str, tmp_path: Path) -> None:
     assert cooked.energy < GAINED
 
 
-@on(nightly=("mujoco",))
+@on(nightly=("mujoco", "newton"))
 def test_nut_on_bolt(simulator: str, tmp_path: Path) -> None:
     """It turns down the thread: one pitch per turn, after the play in the thread."""
     cooked = played(simulator, "nut on bolt", tmp_path)
@@ -56,14 +57,14 @@ def test_nut_on_bolt(simulator: str, tmp_path: Path) -> None:
     assert cooked.energy < GAINED
 
 
-@on("mujoco")
+@on("mujoco", nightly=("mujoco_warp", "newton"))
 def test_ball_on_bunny(simulator: str, tmp_path: Path) -> None:
     cooked = played(simulator, "ball on bunny", tmp_path)
     assert cooked.penetration < SOFT[simulator]
     assert cooked.energy < GAINED
 
 
-@on("mujoco")
+@on("mujoco", "mujoco_warp", nightly=("newton",))
 def test_box_at_rest(simulator: str, tmp_path: Path) -> None:
     cooked = played(simulator, "box at rest", tmp_path)
     assert cooked.poses[1, 2, 3] == pytest.approx(0.01, abs=1e-4)
@@ -71,7 +72,7 @@ def test_box_at_rest(simulator: str, tmp_path: Path) -> None:
     assert cooked.energy < GAINED
 
 
-@on("mujoco")
+@on("mujoco", "newton", nightly=("mujoco_warp",))
 def test_chain_of_links(simulator: str, tmp_path: Path) -> None:
     """Each link hangs in the one above."""
     cooked = played(simulator, "chain of links", tmp_path)

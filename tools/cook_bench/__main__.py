@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from cook_bench.scenes import Result, scenes
 
-SIMULATORS = {"MuJoCo": "in_mujoco"}
+SIMULATORS = {"MuJoCo": "in_mujoco", "MuJoCo Warp": "in_mujoco_warp", "Newton": "in_newton"}
 """Modules by the names in the table."""
 COLUMNS = (
     "target",
