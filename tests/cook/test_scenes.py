@@ -16,8 +16,8 @@ from cook_bench import scenes
 PACKAGES = {"mujoco": "mujoco", "mujoco_warp": "mujoco_warp", "newton": "newton"}
 """By the names of the bench's modules."""
 SOFT = {"mujoco": 1.5e-3, "mujoco_warp": 1.5e-3, "newton": 6e-4}
-"""Penetration in metres that default contacts allow a ball that falls, with any field: in MuJoCo 1.05e-3. Newton's is the
-tolerance, a 256th of the bunny."""
+"""Penetration in metres that default contacts allow a ball that falls, with any field: in MuJoCo 1.05e-3; in Newton the
+preset's tolerance."""
 GAINED = 1e-5
 """Joules: a hundredth of the energy that the smallest fall sets free."""
 
