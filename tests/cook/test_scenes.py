@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,6 +19,10 @@ PACKAGES = {"mujoco": "mujoco", "mujoco_warp": "mujoco_warp", "newton": "newton"
 SOFT = {"mujoco": 1.5e-3, "mujoco_warp": 1.5e-3, "newton": 6e-4}
 """Penetration in metres that default contacts allow a ball that falls, with any field: in MuJoCo 1.05e-3; in Newton the
 preset's tolerance."""
+SHORT = {"mujoco_warp": 300, "newton": 300}
+"""Steps in simulators that take some ten milliseconds each on a CPU; the nut has all."""
+FACET = 1e-4
+"""Links are polygons, up to 0.07 mm within their circles."""
 GAINED = 1e-5
 """Joules: a hundredth of the energy that the smallest fall sets free."""
 
@@ -33,7 +38,9 @@ def played(simulator: str, name: str, folder: Path, fields: str = "sdfcli", **op
     pytest.importorskip(PACKAGES[simulator], reason=f"needs `pip install {PACKAGES[simulator]}`")
     module = import_module(f"cook_bench.in_{simulator}")
     assert module.FIELDS[0] == "sdfcli"
-    result = module.played(scenes.scenes()[name], fields, folder, **options)
+    steps = scenes.STEPS if name == "nut on bolt" else SHORT.get(simulator, scenes.STEPS)
+    with mock.patch.object(scenes, "STEPS", steps):
+        result = module.played(scenes.scenes()[name], fields, folder, **options)
     assert np.isfinite(result.poses).all()
     return result
 
@@ -78,7 +85,7 @@ def test_chain_of_links(simulator: str, tmp_path: Path) -> None:
     cooked = played(simulator, "chain of links", tmp_path)
     falls = -np.diff(cooked.poses[:, 2, 3])
     assert (falls > scenes.HANG - 2e-4).all()
-    assert (falls < scenes.HANG + cooked.penetration).all()
+    assert (falls < scenes.HANG + cooked.penetration + FACET).all()
     assert cooked.penetration < 1e-3
     assert cooked.energy < GAINED
 

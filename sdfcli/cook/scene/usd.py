@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sdfcli.cook.part import Cooked
+from sdfcli.cook.part import Cooked, Imported
 from sdfcli.cook.scene.base import Arrays, Meshes, Scene, scaled
 from sdfcli.cook.scene.paths import relative
 from sdfcli.errors import InputError
@@ -44,6 +45,8 @@ class Usd(Scene):
         geometries = list(zip(np.split(vertices, ends[0]), np.split(faces, ends[1]), strict=True))
         meshes = Meshes(self)
         self._names = [self._part(meshes, collider, geometries) for collider in self._colliders]
+        if self._head.get("metersPerUnit") == 1:  # importers know no other unit
+            self.parts = [replace(part, imported=self._imported(part.name, geometries)) for part in self.parts]
 
     def _part(self, meshes: Meshes, collider: dict[str, Any], geometries: list[Arrays]) -> str:
         path, fault = collider["path"], collider["fault"]
@@ -55,6 +58,17 @@ class Usd(Scene):
 
         key = path if fault is not None else (collider["geometry"], *collider["scale"])
         return meshes.add(key, path.rpartition("/")[2], f"{self.path.name}: {path}", read)
+
+    def _imported(self, part: str, geometries: list[Arrays]) -> tuple[Imported, ...]:
+        """A part as each of its colliders has it, and is drawn."""
+        found = {}
+        for collider, name in zip(self._colliders, self._names, strict=True):
+            for number in (collider["geometry"], collider["drawn"]) if name == part else ():
+                if number >= 0:
+                    scale = tuple(collider["exact"])
+                    faceted = collider["faceted"]
+                    found[number, scale] = Imported(*geometries[number], scale, faceted)
+        return tuple(found.values())
 
     def write(self, folder: Path, cooked: Mapping[str, Cooked], home: Path | None = None) -> list[str]:
         overs = _Over()
