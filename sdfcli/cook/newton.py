@@ -139,7 +139,8 @@ def _with_own_vertices(part: Part) -> Part:
 
 
 def _scaled(part: Part, scale: tuple[float, float, float]) -> Part:
-    return replace(part, vertices=part.vertices.astype(np.float32) * np.array(scale, np.float32))
+    vertices = part.vertices.astype(np.float32) * np.array(scale, np.float32)
+    return replace(part, vertices=vertices.astype(np.float64))
 
 
 def _as_attributes(call: NewtonCall, unscaled: Part, scale: tuple[float, float, float]) -> NewtonCall:

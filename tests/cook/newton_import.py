@@ -56,8 +56,9 @@ def facts(path: Path) -> list[dict[str, Any]]:
                 builder.finalize()
             else:
                 (builder.add_urdf if path.suffix == ".urdf" else builder.add_mjcf)(str(path))
-                for mesh in {id(each): each for each in builder.shape_source if isinstance(each, newton.Mesh)}.values():
-                    mesh.build_sdf(cache_dir=path.parent)
+                for mesh, flags in zip(builder.shape_source, builder.shape_flags, strict=True):
+                    if isinstance(mesh, newton.Mesh) and flags & newton.ShapeFlags.COLLIDE_SHAPES and mesh.sdf is None:
+                        mesh.build_sdf(cache_dir=path.parent)
     finally:
         _sdf_cache.try_load_sparse_data, newton.Mesh.build_sdf = load, build
     return told

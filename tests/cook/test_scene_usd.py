@@ -98,7 +98,9 @@ def test_scales(unit: float, tmp_path: Path) -> None:
     assert scene.faults == []
     assert len(scene.parts) == 8 == len(told["meshes"])
     for part in scene.parts:
-        check_world(part, told["meshes"][part.place.partition(": ")[2]], unit)
+        own = told["meshes"][part.place.partition(": ")[2]]
+        check_world(part, own, unit)
+        assert [each.scale for each in part.imported] == [tuple(own["scale"])] * (unit == 1)
 
 
 def test_what_collides(tmp_path: Path) -> None:

@@ -46,7 +46,8 @@ class Usd(Scene):
         meshes = Meshes(self)
         self._names = [self._part(meshes, collider, geometries) for collider in self._colliders]
         if self._head.get("metersPerUnit") == 1:  # importers know no other unit
-            self.parts = [replace(part, imported=self._imported(part.name, geometries)) for part in self.parts]
+            imported = self._imported(geometries)
+            self.parts = [replace(part, imported=tuple(imported[part.name].values())) for part in self.parts]
 
     def _part(self, meshes: Meshes, collider: dict[str, Any], geometries: list[Arrays]) -> str:
         path, fault = collider["path"], collider["fault"]
@@ -59,16 +60,15 @@ class Usd(Scene):
         key = path if fault is not None else (collider["geometry"], *collider["scale"])
         return meshes.add(key, path.rpartition("/")[2], f"{self.path.name}: {path}", read)
 
-    def _imported(self, part: str, geometries: list[Arrays]) -> tuple[Imported, ...]:
-        """A part as each of its colliders has it, and is drawn."""
-        found = {}
+    def _imported(self, geometries: list[Arrays]) -> dict[str, dict[Any, Imported]]:
+        """Parts, by name, as each of their colliders has them, and is drawn."""
+        found: dict[str, dict[Any, Imported]] = {}
         for collider, name in zip(self._colliders, self._names, strict=True):
-            for number in (collider["geometry"], collider["drawn"]) if name == part else ():
-                if number >= 0:
-                    scale = tuple(collider["exact"])
-                    faceted = collider["faceted"]
-                    found[number, scale] = Imported(*geometries[number], scale, faceted)
-        return tuple(found.values())
+            for number in sorted({collider["geometry"], collider["drawn"]} - {-1}):
+                (vertices, faces), (x, y, z) = geometries[number], collider["exact"]
+                own = Imported(vertices, faces, (x, y, z), collider["faceted"])
+                found.setdefault(name, {})[number, x, y, z] = own
+        return found
 
     def write(self, folder: Path, cooked: Mapping[str, Cooked], home: Path | None = None) -> list[str]:
         overs = _Over()

@@ -26,13 +26,11 @@ def split(mesh: Any, points: Floats, time: Any) -> tuple[Floats, Ints] | None:
 
     In the order of corners, each joins the first vertex at its point whose mean normal is within 25 degrees, or else is
     a new one."""
-    count, corner = (
-        np.asarray(each.Get(time), np.int64)
-        for each in (mesh.GetFaceVertexCountsAttr(), mesh.GetFaceVertexIndicesAttr())
-    )
     normals, kind = _normals(mesh, time)
     if normals is None or kind not in ("uniform", "faceVarying"):
         return None
+    counts, corners = mesh.GetFaceVertexCountsAttr().Get(time), mesh.GetFaceVertexIndicesAttr().Get(time)
+    count, corner = (np.asarray(each or [], np.int64) for each in (counts, corners))
     if kind == "uniform" and len(normals) == len(count):
         normals = np.repeat(normals, count, axis=0)
     if len(normals) != len(corner):

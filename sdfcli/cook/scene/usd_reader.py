@@ -95,7 +95,7 @@ def read(path: Path, folder: str) -> tuple[Floats, Ints, Contents]:
                 raise InputError("is copied by a point instancer; make the copies prims of their own")
             matrix = cache.GetLocalToWorldTransform(prim)
             collider.scale = scale_of(np.array(matrix), unit)
-            collider.exact = np.float32(Gf.Transform(matrix).GetScale()).tolist()
+            collider.exact = np.array(Gf.Transform(matrix).GetScale(), np.float32).tolist()
             if name not in known:
                 known[name] = _add(UsdGeom.Mesh(prim), time, vertices, faces)
             found = known[name]
