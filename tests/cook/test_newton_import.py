@@ -19,7 +19,8 @@ import shapes
 from sdfcli.cook import CookConfig, cook
 
 pytestmark = pytest.mark.skipif(
-    not all(map(find_spec, ("newton", "newton_usd_schemas", "pxr"))), reason="needs `pip install 'newton[importers]'`"
+    not all(map(find_spec, ("newton", "newton_usd_schemas", "pxr"))),
+    reason="needs `pip install newton newton-usd-schemas usd-core`",
 )
 CELLS = 24
 INSTANCE = "instanceable = true\nprepend references = </proto>"

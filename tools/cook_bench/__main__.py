@@ -17,9 +17,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from cook_bench.scenes import Result, scenes
+from cook_bench.scenes import PRESET, Result, scenes
 
-SIMULATORS = {"MuJoCo": "in_mujoco", "MuJoCo Warp": "in_mujoco_warp", "Newton": "in_newton"}
+SIMULATORS = {
+    "MuJoCo": "in_mujoco",
+    "MuJoCo Warp": "in_mujoco_warp",
+    "Newton": "in_newton",
+    "Bullet": "in_bullet",
+    "Drake": "in_drake",
+}
 """Modules by the names in the table."""
 COLUMNS = (
     "target",
@@ -40,7 +46,7 @@ def figures(result: Result) -> tuple[str, ...]:
     return (
         f"{result.cook:.1f}",
         size,
-        f"{1e3 * result.penetration:.2f}",
+        f"{1e3 * max(result.penetration, 0):.2f}",
         f"{1e3 * result.energy:.2f}",
         f"{result.rate:.0f}",
         result.words,
@@ -62,9 +68,15 @@ def main() -> None:
             print(f"{target}: {error}", file=sys.stderr)
             continue
         for name, scene in scenes().items():
-            for fields in module.FIELDS if name in (options.scene or [name]) else ():
+            if options.scene and name not in options.scene:
+                continue
+            finer = getattr(module, "FINER", {}).get(name)
+            ways = [(fields, fields, PRESET) for fields in module.FIELDS]
+            if finer is not None:
+                ways.insert(1, (f"sdfcli, {finer.cells} cells", "sdfcli", finer))
+            for fields, way, config in ways:
                 with tempfile.TemporaryDirectory() as folder:
-                    result = module.played(scene, fields, Path(folder))
+                    result = module.played(scene, way, Path(folder), config)
                 rows.append(dict(zip(COLUMNS, (target, name, fields, *figures(result)), strict=True)))
                 print(*rows[-1].values(), sep=" | ", flush=True)
     if options.table.exists():

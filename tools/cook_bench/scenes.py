@@ -12,14 +12,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import trimesh
 
 import sdfcli
-from cook_bench.shapes import Floats, nut_profile, revolved, rod, threaded
+from cook_bench.shapes import (
+    AROUND,
+    Floats,
+    Tetrahedra,
+    circle,
+    columns,
+    nut_profile,
+    revolved,
+    rod,
+    sectors,
+    slabs,
+    swept,
+    threaded,
+)
 from sdfcli.cook.config import CookConfig
 from sdfcli.cook.part import Cooked, Part
 from sdfcli.cook.target import target_of
@@ -37,6 +50,10 @@ HANG = 2 * (LINK - WIRE)
 """From a link's centre to that of the link which hangs in it."""
 PITCH = 0.002
 """Of the bolt's thread."""
+CLEARANCE = 1e-4
+"""Between peg and bore."""
+SLABS, CORNERS = 6, 24
+"""Pieces of the peg; corners around a link's wire."""
 PRESET = CookConfig()
 State = Callable[[], tuple[Floats, Floats]]
 """Poses of all bodies (n, 4, 4) and their velocities (n, 6): of the origin, then angular, in the world's axes."""
@@ -67,6 +84,8 @@ class Scene:
     pairs   (moving, other) by number: bodies that touch.
     words   the end in words, from poses (n, 4, 4) and turns of the last body around z.
     ground  height of a plane; None: there is none.
+    pieces  corners (n, 3) of convex pieces by mesh, for simulators whose moving bodies are convex.
+    solids  tetrahedra by mesh, for simulators that need them.
     """
 
     meshes: dict[str, trimesh.Trimesh]
@@ -75,6 +94,8 @@ class Scene:
     words: Callable[[Floats, float], str]
     friction: float = 0.5
     ground: float | None = None
+    pieces: dict[str, list[Floats]] = field(default_factory=dict)
+    solids: dict[str, Tetrahedra] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,7 +104,8 @@ class Result:
 
     cook         seconds until fields, or what a simulator has in their place, are loaded.
     size         bytes of fields; None: unknown.
-    penetration  depth of the deepest vertex of a moving mesh, or of a ball, in the mesh that it touches.
+    penetration  depth of the deepest vertex of a moving mesh, or of a ball, in the mesh that it touches; negative:
+                 the smallest gap.
     energy       largest increase of the total energy over its first value, in joules.
     rate         steps per second.
     poses        (n, 4, 4), at the end.
@@ -103,16 +125,25 @@ class Result:
 
 def scenes() -> dict[str, Scene]:
     """All scenes, by name."""
-    plate = revolved(np.array([[0.0051, -0.01], [0.1, -0.01], [0.1, 0.01], [0.0051, 0.01]]))
-    peg = revolved(rod(0.005, 0.03))
+    bore = 0.005 + CLEARANCE
+    plate = revolved(np.array([[bore, -0.01], [0.1, -0.01], [0.1, 0.01], [bore, 0.01]]))
+    peg = revolved(rod(0.005, 0.03, SLABS))
     depth = 0.0006
     bolt = revolved(threaded(0.008, 0.05, PITCH / 12), depth, PITCH)
-    nut = revolved(nut_profile(0.0081, 0.014, 0.01, PITCH / 12), depth, PITCH)
+    profile = nut_profile(0.0081, 0.014, 0.01, PITCH / 12)
+    nut = revolved(profile, depth, PITCH)
+    low = np.arange(len(profile) // 2 - 1)  # four corners of the section: out, above, and across the wall
+    quads = np.stack((low, low + 1, len(profile) - 2 - low, len(profile) - 1 - low), axis=1)
+    solid_nut = swept(columns(profile, depth, PITCH), np.concatenate((quads[:, :3], quads[:, [0, 2, 3]])))
     bunny = trimesh.load(ROOT / "sample_meshes" / "bunny.ply", process=False)
     crown = bunny.vertices[bunny.vertices[:, 2].argmax()]
     x, y, z = (crown + np.array([0.002, 0.001, 0.011])).tolist()
     box, floor = trimesh.creation.box((0.04, 0.03, 0.02)), trimesh.creation.box((0.2, 0.2, 0.02))
-    link = trimesh.creation.torus(LINK, WIRE, major_sections=64, minor_sections=24)
+    ring = circle(LINK, WIRE, CORNERS)
+    link = revolved(ring)
+    corner = np.arange(CORNERS)
+    fan = np.stack((corner, (corner + 1) % CORNERS, np.full(CORNERS, CORNERS)), axis=1)
+    solid_link = swept(columns(np.concatenate((ring, [[LINK, 0]]))), fan)
     turns = (0.5, 0.5, 0.5, 0.5), (0.5**0.5, 0.5**0.5, 0.0, 0.0)
     chain = [Body("link", (0.0, 0.0, k * (0.0002 - HANG)), free=k > 0, turn=turns[k % 2]) for k in range(4)]
     return {
@@ -120,8 +151,9 @@ def scenes() -> dict[str, Scene]:
             {"plate": plate, "peg": peg},
             [Body("plate", (0, 0, 0), free=False), Body("peg", (0, 0, 0.0251))],
             [(1, 0)],
-            lambda poses, _: "in" if poses[1, 2, 3] < 0.01 else "stuck",
+            lambda poses, _: "in" if np.abs(poses[1, :3, 3]).max() < 0.005 else "not in",
             ground=-0.015,
+            pieces={"peg": slabs(peg, SLABS)},
         ),
         "nut on bolt": Scene(
             {"bolt": bolt, "nut": nut},
@@ -129,6 +161,8 @@ def scenes() -> dict[str, Scene]:
             [(1, 0)],
             lambda poses, turns: f"down {-1e3 * poses[1, 2, 3]:.2f} mm in {abs(turns):.2f} turns",
             friction=0.01,
+            pieces={"nut": sectors(nut, AROUND)},
+            solids={"nut": solid_nut},
         ),
         "ball on bunny": Scene(
             {"bunny": bunny},
@@ -147,6 +181,8 @@ def scenes() -> dict[str, Scene]:
             chain,
             [(1, 0), (2, 1), (3, 2)],
             lambda poses, _: f"end at {1e3 * poses[3, 2, 3]:.1f} mm",
+            pieces={"link": sectors(link, AROUND)},
+            solids={"link": solid_link},
         ),
     }
 
@@ -160,8 +196,8 @@ def part_of(scene: Scene, name: str) -> Part:
 def cooked(name: str, part: Part, config: CookConfig, folder: Path) -> Cooked:
     """Builds a part's field and has a target, by name, write it."""
     target = target_of(name)
-    field = sdfcli.build((part.vertices, part.faces), **target.parameters(config, part))
-    return target.write(field, part, config, folder)
+    made = sdfcli.build((part.vertices, part.faces), **target.parameters(config, part))
+    return target.write(made, part, config, folder)
 
 
 def inertia(scene: Scene, body: Body) -> tuple[float, Floats]:
@@ -179,7 +215,8 @@ def watched(scene: Scene, cook: float, size: int | None, step: Callable[[], obje
     masses = [inertia(scene, body) if body.free else (0.0, np.zeros((3, 3))) for body in scene.bodies]
     poses, velocities = state()
     first = _energy(masses, poses, velocities)
-    most = deepest = seconds = turns = 0.0
+    most = seconds = turns = 0.0
+    deepest = -np.inf
     for _ in range(STEPS // SEEN):
         begun, before = time.perf_counter(), poses
         for _ in range(SEEN):
