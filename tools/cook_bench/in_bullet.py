@@ -17,7 +17,7 @@ from cook_bench.shapes import Floats
 from sdfcli.cook.config import CookConfig
 
 FIELDS = ("sdfcli", "Bullet, triangles", "Bullet, V-HACD")
-FINER = {"peg in hole": CookConfig(cells=160, margin=0.001), "nut on bolt": CookConfig(cells=64)}
+FINER = {"peg in hole": CookConfig(cells=128, margin=0.001), "nut on bolt": CookConfig(cells=64)}
 """Scenes with a clearance below the preset's tolerance, by name."""
 VOXELS = 1_000_000
 

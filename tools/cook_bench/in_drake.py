@@ -18,7 +18,7 @@ from cook_bench.shapes import Floats, Tetrahedra
 from sdfcli.cook.config import CookConfig
 
 FIELDS = ("sdfcli", "Drake, the mesh")
-FINER = {"peg in hole": CookConfig(cells=256), "nut on bolt": CookConfig(cells=256)}
+FINER = {"peg in hole": CookConfig(cells=256), "nut on bolt": CookConfig(cells=128)}
 """Scenes with a clearance below the preset's tolerance, by name."""
 MODULUS, DISSIPATION, HINT = 1e7, 10.0, 0.002
 """Of compliant bodies: in Pa; in s/m; edges of a ball's tetrahedra in metres."""

@@ -132,9 +132,19 @@ def scenes() -> dict[str, Scene]:
     bolt = revolved(threaded(0.008, 0.05, PITCH / 12), depth, PITCH)
     profile = nut_profile(0.0081, 0.014, 0.01, PITCH / 12)
     nut = revolved(profile, depth, PITCH)
-    low = np.arange(len(profile) // 2 - 1)  # four corners of the section: out, above, and across the wall
-    quads = np.stack((low, low + 1, len(profile) - 2 - low, len(profile) - 1 - low), axis=1)
-    solid_nut = swept(columns(profile, depth, PITCH), np.concatenate((quads[:, :3], quads[:, [0, 2, 3]])))
+    rows = len(profile) // 2
+    within = np.stack((np.full(rows, 0.011), profile[:rows, 1], np.zeros(rows)), axis=1)
+    low = np.arange(rows - 1)  # corners of its wall: outside, within, inside
+    outside, middle, inside = low, 2 * rows + low, 2 * rows - 1 - low
+    quads = np.concatenate(
+        (
+            np.stack((outside, outside + 1, middle + 1, middle), axis=1),
+            np.stack((middle, middle + 1, inside - 1, inside), axis=1),
+        )
+    )
+    solid_nut = swept(
+        columns(np.concatenate((profile, within)), depth, PITCH), np.concatenate((quads[:, :3], quads[:, [0, 2, 3]]))
+    )
     bunny = trimesh.load(ROOT / "sample_meshes" / "bunny.ply", process=False)
     crown = bunny.vertices[bunny.vertices[:, 2].argmax()]
     x, y, z = (crown + np.array([0.002, 0.001, 0.011])).tolist()
