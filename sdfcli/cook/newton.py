@@ -60,8 +60,9 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
         np.savez(file, **cached_arrays(field, plan, call.texture_format))
     for other in others:
         _link(folder / name, folder / other)
-    mesh = f"{part.name}.obj"
-    files = [name, *others] if part.imported else [name, write_part(part, folder)]
+    files, mesh = [name, *others], f"{part.name}.obj"
+    if not part.imported:
+        files.append(write_part(part, folder))
     inner, outer = call.narrow_band_range
     usd = {
         "newton:sdfNarrowBandInner": ("float", inner),

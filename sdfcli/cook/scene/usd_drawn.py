@@ -33,9 +33,10 @@ def split(mesh: Any, points: Floats, time: Any) -> tuple[Floats, Ints] | None:
     count, corner = (np.asarray(each or [], np.int64) for each in (counts, corners))
     if kind == "uniform" and len(normals) == len(count):
         normals = np.repeat(normals, count, axis=0)
-    if len(normals) != len(corner):
+    length = np.linalg.norm(normals, axis=1, keepdims=True)
+    if len(normals) != len(corner) or not (np.isfinite(length).all() and length.all()):
         return None
-    units = normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
+    units = normals / length
     shared: dict[int, list[list[float]]] = {}
     origin: list[int] = []
     vertex = np.empty(len(corner), np.int64)
