@@ -71,10 +71,10 @@ def test_peg_in_hole(simulator: str, tmp_path: Path) -> None:
 
 @on("bullet", nightly=("mujoco", "mujoco_warp", "newton", "drake"))
 def test_nut_on_bolt(simulator: str, tmp_path: Path) -> None:
-    """It turns down the thread: one pitch per turn, after the play in the thread; without friction it makes 1.9."""
+    """It turns down the thread by a pitch per turn, after its play, and less than the 1.9 turns without friction."""
     nut = played(simulator, "nut on bolt", tmp_path)
     x, y, z = nut.poses[1, :3, 3]
-    assert 0.5 < -nut.turns < 1.9
+    assert 0.25 < -nut.turns < 1.9
     assert -z == pytest.approx(-scenes.PITCH * nut.turns, abs=3e-4)
     assert np.hypot(x, y) < 2e-4
     assert nut.penetration < 5e-4

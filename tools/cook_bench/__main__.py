@@ -1,4 +1,4 @@
-"""Cooked fields beside simulators' own: `python tools/cook_bench TABLE.csv [--simulator NAME ...] [--scene NAME ...]`.
+"""Cooked fields beside simulators' own: `python tools/cook_bench TABLE.csv [--simulator NAME] [--scene NAME] ...`.
 
 For each scene and kind of field: seconds to cook, bytes, penetration, energy gained, steps per second and the end after
 a second. Simulators that are not installed are passed over. Other rows of TABLE.csv stay.
@@ -12,12 +12,15 @@ import argparse
 import csv
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from cook_bench.scenes import PRESET, Result, scenes
+from sdfcli.cook.config import CookConfig
 
 SIMULATORS = {
     "MuJoCo": "in_mujoco",
@@ -53,40 +56,53 @@ def figures(result: Result) -> tuple[str, ...]:
     )
 
 
+def ways(module: Any, scene: str) -> dict[str, tuple[str, CookConfig]]:
+    """Names of rows, each with fields and their configuration."""
+    presets = {fields: (fields, PRESET) for fields in module.FIELDS}
+    finer = getattr(module, "FINER", {}).get(scene)
+    return presets if finer is None else {**presets, f"sdfcli, {finer.cells} cells": ("sdfcli", finer)}
+
+
+def record(table: Path, row: dict[str, str]) -> None:
+    """Writes a row, in place of the former one."""
+
+    def order(row: Mapping[str, Any]) -> tuple[int, int]:
+        return list(SIMULATORS).index(row["target"]), list(scenes()).index(row["scene"])
+
+    rows = {}
+    if table.exists():
+        with open(table, newline="") as file:
+            rows = {tuple(each.values())[:3]: each for each in csv.DictReader(file)}
+    rows[tuple(row.values())[:3]] = row
+    with open(table, "w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sorted(rows.values(), key=order))
+
+
 def main() -> None:
-    """Runs the scenes and writes the table."""
+    """Runs the scenes, and writes the table after each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", type=Path)
     parser.add_argument("--simulator", action="append", choices=SIMULATORS)
     parser.add_argument("--scene", action="append", choices=scenes())
+    parser.add_argument("--fields", action="append", help="names in the table")
     options = parser.parse_args()
-    rows = []
     for target in options.simulator or SIMULATORS:
         try:
             module = import_module(f"cook_bench.{SIMULATORS[target]}")
         except ImportError as error:
             print(f"{target}: {error}", file=sys.stderr)
             continue
-        for name, scene in scenes().items():
-            if options.scene and name not in options.scene:
-                continue
-            finer = getattr(module, "FINER", {}).get(name)
-            ways = [(fields, fields, PRESET) for fields in module.FIELDS]
-            if finer is not None:
-                ways.insert(1, (f"sdfcli, {finer.cells} cells", "sdfcli", finer))
-            for fields, way, config in ways:
+        for scene in options.scene or scenes():
+            for name, (fields, config) in ways(module, scene).items():
+                if name not in (options.fields or [name]):
+                    continue
                 with tempfile.TemporaryDirectory() as folder:
-                    result = module.played(scene, way, Path(folder), config)
-                rows.append(dict(zip(COLUMNS, (target, name, fields, *figures(result)), strict=True)))
-                print(*rows[-1].values(), sep=" | ", flush=True)
-    if options.table.exists():
-        with open(options.table, newline="") as file:
-            done = {(row["target"], row["scene"]) for row in rows}
-            rows += [row for row in csv.DictReader(file) if (row["target"], row["scene"]) not in done]
-    with open(options.table, "w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+                    result = module.played(scenes()[scene], fields, Path(folder), config)
+                row = dict(zip(COLUMNS, (target, scene, name, *figures(result)), strict=True))
+                record(options.table, row)
+                print(*row.values(), sep=" | ", flush=True)
 
 
 if __name__ == "__main__":

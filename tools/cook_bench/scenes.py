@@ -24,13 +24,13 @@ from cook_bench.shapes import (
     Floats,
     Tetrahedra,
     circle,
-    columns,
     nut_profile,
     revolved,
     rod,
     sectors,
     slabs,
-    swept,
+    solid_nut,
+    solid_ring,
     threaded,
 )
 from sdfcli.cook.config import CookConfig
@@ -55,6 +55,7 @@ CLEARANCE = 1e-4
 SLABS, CORNERS = 6, 24
 """Pieces of the peg; corners around a link's wire."""
 PRESET = CookConfig()
+"""The target's."""
 State = Callable[[], tuple[Floats, Floats]]
 """Poses of all bodies (n, 4, 4) and their velocities (n, 6): of the origin, then angular, in the world's axes."""
 
@@ -132,28 +133,12 @@ def scenes() -> dict[str, Scene]:
     bolt = revolved(threaded(0.008, 0.05, PITCH / 12), depth, PITCH)
     profile = nut_profile(0.0081, 0.014, 0.01, PITCH / 12)
     nut = revolved(profile, depth, PITCH)
-    rows = len(profile) // 2
-    within = np.stack((np.full(rows, 0.011), profile[:rows, 1], np.zeros(rows)), axis=1)
-    low = np.arange(rows - 1)  # corners of its wall: outside, within, inside
-    outside, middle, inside = low, 2 * rows + low, 2 * rows - 1 - low
-    quads = np.concatenate(
-        (
-            np.stack((outside, outside + 1, middle + 1, middle), axis=1),
-            np.stack((middle, middle + 1, inside - 1, inside), axis=1),
-        )
-    )
-    solid_nut = swept(
-        columns(np.concatenate((profile, within)), depth, PITCH), np.concatenate((quads[:, :3], quads[:, [0, 2, 3]]))
-    )
     bunny = trimesh.load(ROOT / "sample_meshes" / "bunny.ply", process=False)
     crown = bunny.vertices[bunny.vertices[:, 2].argmax()]
     x, y, z = (crown + np.array([0.002, 0.001, 0.011])).tolist()
     box, floor = trimesh.creation.box((0.04, 0.03, 0.02)), trimesh.creation.box((0.2, 0.2, 0.02))
     ring = circle(LINK, WIRE, CORNERS)
     link = revolved(ring)
-    corner = np.arange(CORNERS)
-    fan = np.stack((corner, (corner + 1) % CORNERS, np.full(CORNERS, CORNERS)), axis=1)
-    solid_link = swept(columns(np.concatenate((ring, [[LINK, 0]]))), fan)
     turns = (0.5, 0.5, 0.5, 0.5), (0.5**0.5, 0.5**0.5, 0.0, 0.0)
     chain = [Body("link", (0.0, 0.0, k * (0.0002 - HANG)), free=k > 0, turn=turns[k % 2]) for k in range(4)]
     return {
@@ -172,7 +157,7 @@ def scenes() -> dict[str, Scene]:
             lambda poses, turns: f"down {-1e3 * poses[1, 2, 3]:.2f} mm in {abs(turns):.2f} turns",
             friction=0.01,
             pieces={"nut": sectors(nut, AROUND)},
-            solids={"nut": solid_nut},
+            solids={"nut": solid_nut(profile, 0.011, depth, PITCH)},
         ),
         "ball on bunny": Scene(
             {"bunny": bunny},
@@ -192,7 +177,7 @@ def scenes() -> dict[str, Scene]:
             [(1, 0), (2, 1), (3, 2)],
             lambda poses, _: f"end at {1e3 * poses[3, 2, 3]:.1f} mm",
             pieces={"link": sectors(link, AROUND)},
-            solids={"link": solid_link},
+            solids={"link": solid_ring(ring, LINK)},
         ),
     }
 

@@ -113,3 +113,23 @@ def swept(columns: Floats, section: npt.NDArray[np.int64]) -> Tetrahedra:
     negative = np.linalg.det(np.stack([each - origin for each in edges], axis=1)) < 0
     cells[negative] = cells[negative][:, [0, 1, 3, 2]]
     return Tetrahedra(vertices, cells)
+
+
+def solid_ring(profile: Floats, centre: float) -> Tetrahedra:
+    """The solid of a ring, with vertices along its centre line, at a radius."""
+    count = len(profile)
+    corner = np.arange(count)
+    fan = np.stack((corner, (corner + 1) % count, np.full(count, count)), axis=1)
+    return swept(columns(np.concatenate((profile, [[centre, 0]]))), fan)
+
+
+def solid_nut(profile: Floats, middle: float, thread: float, pitch: float) -> Tetrahedra:
+    """The solid of a nut, with vertices within its wall, at a radius."""
+    rows = len(profile) // 2
+    within = np.stack((np.full(rows, middle), profile[:rows, 1], np.zeros(rows)), axis=1)
+    points = np.concatenate((profile, within))
+    low = np.arange(rows - 1)
+    walls = (low, 2 * rows + low, 1), (2 * rows - 1 - low, 2 * rows + low, -1)  # from a side to the middle
+    quads = [np.stack((side, side + up, inner + 1, inner), axis=1) for side, inner, up in walls]
+    corners = np.concatenate(quads)
+    return swept(columns(points, thread, pitch), np.concatenate((corners[:, :3], corners[:, [0, 2, 3]])))
