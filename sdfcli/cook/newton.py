@@ -1,5 +1,7 @@
 """Newton: files that `mesh.build_sdf(cache_dir=…)` finds by its own key, in place of cooking on a GPU.
 
+In a USD scene the key is that of the call which Newton's importer prepares: the prim's mesh, with its scale as `scale`.
+
 Format version 2, `newton/_src/geometry/_sdf_cache.py`, Newton 1.8.
 """
 
@@ -7,6 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -45,13 +50,19 @@ def predicted_bytes(config: CookConfig, part: Part) -> int:
 
 
 def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
-    """Writes `KEY.sdf.npz` and the mesh, `NAME.obj`, from which Newton computes the same key."""
+    """Writes `KEY.sdf.npz` and the mesh, `NAME.obj`, from which Newton computes the same key. For a USD scene, whose
+    meshes stay, it writes a file by each key that importers may compute: hard links, where the file system has them."""
     check_signed(field, part)
     call, plan, part = config.newton, _plan(config, part), welded(part)
-    name = f"{cache_key(part, call)}.sdf.npz"
+    keys = imported_keys(part, call) or [cache_key(part, call)]
+    name, *others = (f"{key}.sdf.npz" for key in keys)
     with open(folder / name, "wb") as file:
         np.savez(file, **cached_arrays(field, plan, call.texture_format))
-    mesh = write_part(part, folder)
+    for other in others:
+        _link(folder / name, folder / other)
+    files, mesh = [name, *others], f"{part.name}.obj"
+    if not part.imported:
+        files.append(write_part(part, folder))
     inner, outer = call.narrow_band_range
     usd = {
         "newton:sdfNarrowBandInner": ("float", inner),
@@ -64,13 +75,25 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
     else:
         usd["newton:sdfTargetVoxelSize"] = ("float", call.target_voxel_size)
     return Cooked(
-        files=[name, mesh],
+        files=files,
         urdf=Element("mesh", filename=mesh),
         mjcf={"type": "mesh", "mesh": part.name},
         mjcf_asset=[Element("mesh", name=part.name, file=mesh)],
         usd=usd,
         usd_schemas=["NewtonSDFCollisionAPI"],
     )
+
+
+def imported_keys(part: Part, call: NewtonCall) -> list[str]:
+    """Keys of a part of a USD scene, as its colliders are drawn or hidden: Newton hashes the scaled vertices, the
+    triangles as they are, also where the scale mirrors them, and the scale; lengths are attributes, in float32."""
+    keys = []
+    for each in part.imported:
+        unscaled = replace(part, vertices=each.vertices, faces=each.faces)
+        apart = [_with_own_vertices(unscaled)] if each.faceted else []
+        for mesh in (unscaled, *apart):
+            keys.append(cache_key(_scaled(mesh, each.scale), _as_attributes(call, mesh, each.scale)))
+    return list(dict.fromkeys(keys))
 
 
 def cache_key(part: Part, call: NewtonCall) -> str:
@@ -108,6 +131,44 @@ def cache_key(part: Part, call: NewtonCall) -> str:
     }
     encoded = json.dumps(text, sort_keys=True, separators=(",", ":")).encode()
     return hashlib.blake2b(encoded, digest_size=16).hexdigest()
+
+
+def _with_own_vertices(part: Part) -> Part:
+    return replace(
+        part, vertices=part.vertices[part.faces].reshape(-1, 3), faces=np.arange(part.faces.size).reshape(-1, 3)
+    )
+
+
+def _scaled(part: Part, scale: tuple[float, float, float]) -> Part:
+    vertices = part.vertices.astype(np.float32) * np.array(scale, np.float32)
+    return replace(part, vertices=vertices.astype(np.float64))
+
+
+def _as_attributes(call: NewtonCall, unscaled: Part, scale: tuple[float, float, float]) -> NewtonCall:
+    """A call as Newton's importer makes it, for a mesh and its scale."""
+
+    def stored(length: float) -> float:
+        return float(np.float32(length))
+
+    sign = "parity" if is_watertight(unscaled.vertices, unscaled.faces) else "winding"
+    voxel = call.target_voxel_size
+    return replace(
+        call,
+        target_voxel_size=None if voxel is None else stored(voxel),
+        margin=stored(call.margin),
+        narrow_band_range=(stored(call.narrow_band_range[0]), stored(call.narrow_band_range[1])),
+        sign_method=sign,
+        is_solid=True,
+        scale=scale,
+    )
+
+
+def _link(file: Path, other: Path) -> None:
+    """Another name for a file, or a copy of it."""
+    try:
+        os.link(file, other)
+    except OSError:
+        shutil.copyfile(file, other)
 
 
 def is_watertight(vertices: npt.NDArray[np.float64], faces: npt.NDArray[np.int64]) -> bool:

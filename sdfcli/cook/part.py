@@ -31,6 +31,22 @@ def part_name(text: str, taken: Container[str] = ()) -> str:
 
 
 @dataclass(frozen=True)
+class Imported:
+    """A collision mesh as an importer has it.
+
+    vertices  (v, 3) float64, unscaled.
+    faces     (f, 3) int64; not turned round.
+    scale     per axis, in float32's digits.
+    faceted   whether it is drawn with vertices of each triangle's own.
+    """
+
+    vertices: npt.NDArray[np.float64]
+    faces: npt.NDArray[np.int64]
+    scale: tuple[float, float, float]
+    faceted: bool = False
+
+
+@dataclass(frozen=True)
 class Part:
     """A collision mesh, in its shape's frame, with all scales applied, in metres.
 
@@ -39,6 +55,7 @@ class Part:
     faces     (f, 3) int64; turned round where the scales mirror the mesh, so that they stay outward.
     place     where the asset names it, for messages: `robot.urdf: link arm, collision 2`.
     source    the mesh file, or the asset for meshes within it.
+    imported  as importers that scale shapes themselves have it, before each scale; empty: they scale meshes.
     """
 
     name: str
@@ -46,6 +63,7 @@ class Part:
     faces: npt.NDArray[np.int64]
     place: str
     source: str
+    imported: tuple[Imported, ...] = ()
 
     @cached_property
     def sha256(self) -> str:

@@ -265,7 +265,8 @@ def _written(
         names = list(cooked.files)
         if request.asset.scene is None and cooked.urdf is not None:
             names.append(write_link(part, cooked, own))
-        size, most = sum((own / name).stat().st_size for name in names), request.config.max_bytes
+        each = {file.st_ino: file.st_size for file in ((own / name).stat() for name in names)}  # links count once
+        size, most = sum(each.values()), request.config.max_bytes
         if most is not None and size > most:
             raise InputError(
                 f"{size:,} bytes, more than --max-bytes {most:,}; use a larger --tolerance, or fewer --cells"

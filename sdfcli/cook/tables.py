@@ -28,7 +28,7 @@ class NewtonCall:
         texture_format: `uint8`, `uint16` or `float32`: also the file's.
         sign_method: `auto`: `parity` for meshes that are watertight by Newton's test, else `winding`.
         is_solid: the mesh's attribute.
-        scale: the scale baked into the field; None: none. The cooked mesh has it already.
+        scale: the scale baked into the field; None: none. The cooked mesh has it already. In USD scenes, the prim's.
     """
 
     max_resolution: int | None = None

@@ -98,7 +98,29 @@ def test_scales(unit: float, tmp_path: Path) -> None:
     assert scene.faults == []
     assert len(scene.parts) == 8 == len(told["meshes"])
     for part in scene.parts:
-        check_world(part, told["meshes"][part.place.partition(": ")[2]], unit)
+        own = told["meshes"][part.place.partition(": ")[2]]
+        check_world(part, own, unit)
+        assert [each.scale for each in part.imported] == [tuple(own["scale"])] * (unit == 1)
+
+
+def test_as_drawn(tmp_path: Path) -> None:
+    """Normals per corner split vertices where they differ; damaged ones do not."""
+    a, b, c = (np.array(CORNERS)[np.array(FACES)[:, k]] for k in range(3))
+    hard = np.repeat(np.cross(b - a, c - a), 3, axis=0)
+    damaged = {"nan": np.where(hard > 0, np.nan, hard), "zero": 0 * hard, "few": hard[:-1]}
+    kinds = {"hard": hard, "smooth": np.tile([0, 0, 1], (len(hard), 1))} | damaged
+    prims = ""
+    for number, (name, normals) in enumerate(kinds.items()):
+        text = ", ".join(str(tuple(map(float, each))) for each in normals)
+        lines = moved(scale=(1, 1, 1 + number)), f'normal3f[] normals = [{text}] (interpolation = "faceVarying")'
+        prims += mesh(name, "\n".join(lines))
+    for part in read_scene(stage(tmp_path / "a.usda", prims, "metersPerUnit = 1")).parts:
+        as_it_is, *drawn = part.imported
+        np.testing.assert_array_equal(as_it_is.vertices, CORNERS)
+        assert len(drawn) == (part.name not in damaged)
+        for each in drawn:
+            np.testing.assert_array_equal(each.vertices[each.faces], as_it_is.vertices[as_it_is.faces])
+            assert len(each.vertices) == (len(hard) if part.name == "hard" else len(CORNERS))
 
 
 def test_what_collides(tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sdfcli.cook.part import Cooked
+from sdfcli.cook.part import Cooked, Imported
 from sdfcli.cook.scene.base import Arrays, Meshes, Scene, scaled
 from sdfcli.cook.scene.paths import relative
 from sdfcli.errors import InputError
@@ -44,6 +45,9 @@ class Usd(Scene):
         geometries = list(zip(np.split(vertices, ends[0]), np.split(faces, ends[1]), strict=True))
         meshes = Meshes(self)
         self._names = [self._part(meshes, collider, geometries) for collider in self._colliders]
+        if self._head.get("metersPerUnit") == 1:  # importers know no other unit
+            imported = self._imported(geometries)
+            self.parts = [replace(part, imported=tuple(imported[part.name].values())) for part in self.parts]
 
     def _part(self, meshes: Meshes, collider: dict[str, Any], geometries: list[Arrays]) -> str:
         path, fault = collider["path"], collider["fault"]
@@ -55,6 +59,16 @@ class Usd(Scene):
 
         key = path if fault is not None else (collider["geometry"], *collider["scale"])
         return meshes.add(key, path.rpartition("/")[2], f"{self.path.name}: {path}", read)
+
+    def _imported(self, geometries: list[Arrays]) -> dict[str, dict[Any, Imported]]:
+        """Parts, by name, as each of their colliders has them, and is drawn."""
+        found: dict[str, dict[Any, Imported]] = {}
+        for collider, name in zip(self._colliders, self._names, strict=True):
+            for number in sorted({collider["geometry"], collider["drawn"]} - {-1}):
+                (vertices, faces), (x, y, z) = geometries[number], collider["exact"]
+                own = Imported(vertices, faces, (x, y, z), collider["faceted"])
+                found.setdefault(name, {})[number, x, y, z] = own
+        return found
 
     def write(self, folder: Path, cooked: Mapping[str, Cooked], home: Path | None = None) -> list[str]:
         overs = _Over()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sdfcli.cook.scene.usd_drawn import is_faceted, split
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.formats.usd import mesh_of, opened
@@ -34,6 +35,9 @@ class Collider:
     instances  paths of the enclosing instances, the outermost first.
     geometry   index into `Contents.sizes`; instances share their prototype's.
     scale      per axis, from its points to metres in the world; all negative if its matrix mirrors it.
+    exact      as importers have it: all digits of float32, in the stage's unit.
+    faceted    whether it is drawn with vertices of each triangle's own.
+    drawn      geometry as it is drawn, with its vertices split by normals; -1: as it is.
     fault      why it cannot be used; None if it can.
     """
 
@@ -41,6 +45,9 @@ class Collider:
     instances: list[str] = field(default_factory=list)
     geometry: int = -1
     scale: list[float] = field(default_factory=lambda: [1.0, 1.0, 1.0])
+    exact: list[float] = field(default_factory=lambda: [1.0, 1.0, 1.0])
+    faceted: bool = False
+    drawn: int = -1
     fault: str | None = None
 
 
@@ -65,14 +72,14 @@ def read(path: Path, folder: str) -> tuple[Floats, Ints, Contents]:
 
     Raises InputError as `usd.opened` does, and for more than MOST_PRIMS prims.
     """
-    from pxr import Usd, UsdGeom
+    from pxr import Gf, Usd, UsdGeom
 
     stage, layers = opened(path, Path(folder))
     time = Usd.TimeCode.EarliestTime()
     cache, unit = UsdGeom.XformCache(time), UsdGeom.GetStageMetersPerUnit(stage)
     vertices, faces = [np.empty((0, 3))], [np.empty((0, 3), np.int64)]
     colliders: list[Collider] = []
-    known: dict[str, int | str] = {}
+    known: dict[str, tuple[int, int, bool] | str] = {}
     for number, prim in enumerate(Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies())):
         if number > MOST_PRIMS:
             raise InputError(f"more than {MOST_PRIMS:,} prims, of instances within instances")
@@ -86,13 +93,15 @@ def read(path: Path, folder: str) -> tuple[Floats, Ints, Contents]:
         try:
             if any(each.IsA(UsdGeom.PointInstancer) for each in above):
                 raise InputError("is copied by a point instancer; make the copies prims of their own")
-            collider.scale = scale_of(np.array(cache.GetLocalToWorldTransform(prim)), unit)
+            matrix = cache.GetLocalToWorldTransform(prim)
+            collider.scale = scale_of(np.array(matrix), unit)
+            collider.exact = np.array(Gf.Transform(matrix).GetScale(), np.float32).tolist()
             if name not in known:
                 known[name] = _add(UsdGeom.Mesh(prim), time, vertices, faces)
             found = known[name]
             if isinstance(found, str):
                 raise InputError(found)
-            collider.geometry = found
+            collider.geometry, collider.drawn, collider.faceted = found
         except InputError as error:
             collider.fault = str(error)
     root = layers.root.pseudoRoot
@@ -102,15 +111,21 @@ def read(path: Path, folder: str) -> tuple[Floats, Ints, Contents]:
     return np.concatenate(vertices), np.concatenate(faces), Contents(colliders, sizes, head, notes)
 
 
-def _add(mesh: Any, time: Any, vertices: list[Floats], faces: list[Ints]) -> int | str:
-    """Adds a mesh's arrays. Returns its index, or its fault."""
+def _add(mesh: Any, time: Any, vertices: list[Floats], faces: list[Ints]) -> tuple[int, int, bool] | str:
+    """Adds a mesh's arrays, and those that are drawn if they differ. Returns a collider's `geometry`, `drawn` and
+    `faceted`, or the mesh's fault."""
     try:
         points, triangles = mesh_of(mesh, mesh.GetPointsAttr().Get(time), time)
+        shown = split(mesh, points, time)
     except InputError as error:
         return str(error)
+    number = len(vertices) - 1
     vertices.append(points)
     faces.append(triangles)
-    return len(vertices) - 2
+    if shown is not None:
+        vertices.append(shown[0])
+        faces.append(shown[1])
+    return number, -1 if shown is None else number + 1, is_faceted(mesh, time)
 
 
 def _collides(prim: Any) -> bool:
