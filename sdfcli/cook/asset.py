@@ -12,7 +12,7 @@ from sdfcli.cook.scene import Scene, read_scene
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.store import is_field, load
-from sdfcli.mesh.formats.units import factor_to
+from sdfcli.mesh.formats.units import in_metres
 from sdfcli.mesh.load import load_mesh
 from sdfcli.params import check_scale
 from sdfcli.runtime.files import existing_file
@@ -70,11 +70,10 @@ def _check_unscaled(path: Path, kind: str, scale: float | None) -> None:
 
 def _of_mesh(path: Path, scale: float | None) -> Asset:
     mesh, notes = load_mesh(path, scale=scale), list[str]()
-    factor = 1.0 if mesh.units is None else factor_to("m", mesh.units)
     if mesh.units is None and scale is None:
         size = " x ".join(f"{each:.3g}" for each in np.ptp(mesh.vertices, axis=0))
         notes.append(f"the file names no unit: taken as metres, {size}; --scale 0.001 if these are millimetres")
-    vertices = np.multiply(mesh.vertices, factor, dtype=np.float64)
+    vertices = np.multiply(mesh.vertices, in_metres(mesh.units), dtype=np.float64)
     part = Part(part_name(path.stem), vertices, mesh.faces.astype(np.int64), str(path), str(path))
     return Asset(path, [part], notes=notes)
 

@@ -62,7 +62,8 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
     nodes, cell = grid_of(part, resolution)
     name = f"gsd/{cache_key(part, nodes, cell, config.genesis.version)}.gsd"
     (folder / "gsd").mkdir(exist_ok=True)
-    (folder / name).write_bytes(pickled(*grid_values(field, part, nodes, cell)))
+    with open(folder / name, "wb") as file:
+        file.writelines(pickled(*grid_values(field, part, nodes, cell)))
     material = f"{part.name}.json"
     (folder / material).write_text(json.dumps({"sdf_min_res": resolution, "sdf_max_res": resolution}) + "\n")
     mesh = write_part(part, folder)
@@ -107,30 +108,39 @@ def grid_values(
     value, grad = np.empty(nodes, np.float32), np.empty((*nodes, 3), np.float32)
     vertex = np.empty(nodes, np.int64)
     mesh = MeshDistance((part.vertices, part.faces), sign="none", device="cpu")
-    for first in range(0, value.size, PIECE):
-        chunk = slice(first, min(first + PIECE, value.size))
-        index = np.stack(np.unravel_index(np.arange(chunk.start, chunk.stop), nodes), axis=1)
-        at = centre - size / 2 + index * cell
-        distance, slope = field.sample_with_gradient(at)
-        value.reshape(-1)[chunk] = distance
+    x, y, z = (low + step * np.arange(n) for low, step, n in zip(centre - size / 2, cell, nodes, strict=True))
+    layers = max(1, PIECE // int(nodes[1:].prod()))
+    for first in range(0, len(x), layers):
+        chunk = slice(first, first + layers)
+        at = np.stack(np.meshgrid(x[chunk], y, z, indexing="ij"), axis=-1).reshape(-1, 3)
+        distance = field.sample(at)
+        value[chunk].reshape(-1)[:] = distance
         point, face = mesh.closest(at)
-        if "solid" not in field.info:
-            away = np.sign(distance)[:, None] * (at - point)
-            slope = np.where(np.linalg.norm(away, axis=1, keepdims=True) > NEAR * cell.min(), away, slope)
-        length = np.linalg.norm(slope, axis=1, keepdims=True)
-        grad.reshape(-1, 3)[chunk] = slope / np.where(length > 0, length, 1)
-        corner = part.faces[face]
-        far = np.linalg.norm(part.vertices[corner] - at[:, None], axis=2)
-        vertex.reshape(-1)[chunk] = corner[np.arange(len(at)), far.argmin(axis=1)]
+        slope = np.copysign(1.0, distance)[:, None] * (at - point)
+        close = np.ones(len(at), np.bool_) if "solid" in field.info else _length(slope) <= NEAR * cell.min()
+        slope[close] = field.gradient(at[close])
+        length = _length(slope)
+        slope /= np.where(length > 0, length, 1)[:, None]
+        grad[chunk].reshape(-1, 3)[:] = slope
+        corner = part.faces.take(face, axis=0)
+        far = np.stack([_length(part.vertices.take(each, axis=0) - at) for each in corner.T])
+        vertex[chunk].reshape(-1)[:] = np.take_along_axis(corner.T, far.argmin(axis=0)[None], axis=0)[0]
     matrix = np.diag(np.append((nodes - 1) / size, 1.0))
     matrix[:3, 3] = (nodes - 1) / 2 - matrix.diagonal()[:3] * centre
     return value, grad, vertex, float(value.max()), matrix
 
 
-def pickled(*values: object) -> bytes:
-    """The pickle of Genesis's named tuple of these values, NumPy arrays and numbers, written without importing it."""
+def _length(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Lengths (n,) of vectors (n, 3)."""
+    found: npt.NDArray[np.float64] = np.sqrt(np.einsum("nk,nk->n", rows, rows))
+    return found
+
+
+def pickled(*values: object) -> tuple[bytes | memoryview, ...]:
+    """The pickle, in pieces, of Genesis's named tuple of these values, NumPy arrays and numbers, written without
+    importing it."""
     body = pickle.dumps(values, protocol=3)  # without frames: opcodes may be put around it
-    return body[:2] + CLASS + body[2:-1] + b"\x81."  # class, arguments, NEWOBJ, STOP
+    return body[:2], CLASS, memoryview(body)[2:-1], b"\x81."  # class, arguments, NEWOBJ, STOP
 
 
 def _plan(config: CookConfig, part: Part) -> Plan:

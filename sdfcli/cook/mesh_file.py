@@ -9,8 +9,6 @@ import numpy as np
 
 from sdfcli.cook.part import Part
 from sdfcli.errors import InputError
-from sdfcli.extract.marching_cubes import Surface
-from sdfcli.extract.mesh_file import write_obj
 from sdfcli.field.field import Field
 from sdfcli.field.stated_error import is_unsigned
 from sdfcli.runtime.libraries import import_trimesh
@@ -20,13 +18,15 @@ def welded(part: Part) -> Part:
     """The part as trimesh loads it from a file, with equal vertices welded, so that loading it changes nothing:
     simulators compute keys from the loaded mesh."""
     mesh = import_trimesh().Trimesh(part.vertices, part.faces, process=True)
+    if np.array_equal(mesh.vertices, part.vertices) and np.array_equal(mesh.faces, part.faces):
+        return part
     return replace(part, vertices=np.array(mesh.vertices, np.float64), faces=np.array(mesh.faces, np.int64))
 
 
 def write_part(part: Part, folder: Path) -> str:
-    """Writes `NAME.obj`, with all digits and in the part's order. Returns its name."""
+    """Writes `NAME.obj`. Returns its name."""
     name = f"{part.name}.obj"
-    write_obj(folder / name, Surface(part.vertices, part.faces.astype("u4"), cut=False))
+    (folder / name).write_bytes(part.obj)
     return name
 
 

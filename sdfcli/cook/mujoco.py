@@ -6,6 +6,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
 
 from sdfcli.cook.config import BAND, CookConfig
+from sdfcli.cook.mesh_file import write_part
 from sdfcli.cook.part import Cooked, Part
 from sdfcli.cook.scene.mjcf import change_geom
 from sdfcli.field.field import Field
@@ -36,7 +37,7 @@ def parameters(config: CookConfig, part: Part) -> BuildKeywords:
 
 def predicted_bytes(config: CookConfig, part: Part) -> int:
     """Size of the `.oct` file, from an estimate of the leaf count, and of the example."""
-    example = 60 * len(part.vertices) + 16 * len(part.faces) if part.place == part.source else 0
+    example = 60 * len(part.vertices) + 20 * len(part.faces) if part.place == part.source else 0
     return example + predicted_size(estimate((part.vertices, part.faces), **parameters(config, part)).leaves)
 
 
@@ -62,20 +63,17 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
         mjcf_extension=[extension],
     )
     if part.place == part.source:
-        cooked.files.append(write_example(part, cooked, folder))
+        cooked.files.extend(write_example(part, cooked, folder))
     return cooked
 
 
-def write_example(part: Part, cooked: Cooked, folder: Path) -> str:
-    """Writes `NAME.xml`, a scene in which a part falls on a floor, and returns its name."""
+def write_example(part: Part, cooked: Cooked, folder: Path) -> list[str]:
+    """Writes `NAME.xml`, a scene in which a part falls on a floor, and its mesh, `NAME.obj`. Returns their names."""
     root = Element("mujoco", model=part.name)
     SubElement(root, "extension").extend(cooked.mjcf_extension)
     asset = SubElement(root, "asset")
-    numbers = {
-        "vertex": " ".join(map(repr, part.vertices.reshape(-1).tolist())),
-        "face": " ".join(map(str, part.faces.reshape(-1).tolist())),
-    }
-    SubElement(asset, "mesh", numbers, name=part.name)
+    mesh = write_part(part, folder)
+    SubElement(asset, "mesh", name=part.name, file=mesh)
     asset.extend(cooked.mjcf_asset)
     world = SubElement(root, "worldbody")
     SubElement(world, "light", pos="0 0 10", dir="0 0 -1", directional="true")
@@ -86,4 +84,4 @@ def write_example(part: Part, cooked: Cooked, folder: Path) -> str:
     change_geom(SubElement(body, "geom", type="mesh", mesh=part.name), body, cooked, {})
     indent(root)
     ElementTree(root).write(folder / f"{part.name}.xml", encoding="utf-8")
-    return f"{part.name}.xml"
+    return [f"{part.name}.xml", mesh]

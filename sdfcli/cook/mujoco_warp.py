@@ -3,10 +3,11 @@ scene."""
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from xml.etree.ElementTree import Element
+
+import numpy as np
 
 from sdfcli.cook.config import CookConfig
 from sdfcli.cook.mesh_file import write_part
@@ -30,13 +31,13 @@ def placed(part: Part) -> Part:
     except ImportError as error:
         raise DeviceError(f"MuJoCo is not installed: {error}; use `pip install mujoco`") from error
     spec = mujoco.MjSpec()
-    with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
-        spec.add_mesh(name=part.name, file=str(Path(folder, write_part(part, Path(folder)))))
-        spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_MESH, meshname=part.name)
-        try:
-            vertices, faces = mesh_of(spec.compile(), part.name)
-        except ValueError as error:
-            raise InputError(f"MuJoCo refuses the mesh: {' '.join(str(error).split())}") from error
+    spec.add_mesh(name=part.name, uservert=part.vertices.reshape(-1), userface=part.faces.astype(np.int32).reshape(-1))
+    # Geoms that collide would need the mesh's convex hull.
+    spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_MESH, meshname=part.name, contype=0, conaffinity=0)
+    try:
+        vertices, faces = mesh_of(spec.compile(), part.name)
+    except ValueError as error:
+        raise InputError(f"MuJoCo refuses the mesh: {' '.join(str(error).split())}") from error
     return replace(part, vertices=vertices, faces=faces)
 
 
@@ -46,10 +47,12 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
     mesh, name = f"{part.name}_sdf", f"{part.name}.oct"
     write_oct(folder / name, Octree.of(field))
     cooked = Cooked(
-        [write_part(part, folder), name],
+        [name],
         mjcf={"type": "sdf", "mesh": mesh},
         mjcf_asset=[Element("mesh", name=mesh, file=f"{part.name}.obj")],
     )
     if part.place == part.source:
-        cooked.files.append(write_example(part, cooked, folder))
+        cooked.files.extend(write_example(part, cooked, folder))
+    else:
+        cooked.files.append(write_part(part, folder))
     return cooked

@@ -113,10 +113,12 @@ def cache_key(part: Part, call: NewtonCall) -> str:
 def is_watertight(vertices: npt.NDArray[np.float64], faces: npt.NDArray[np.int64]) -> bool:
     """Newton's test: after rounding, each edge has two triangles. It chooses the sign method in the key."""
     bucket = np.round(vertices.astype(np.float32) * np.float32(BUCKETS)).astype(np.int64)
-    _, number = np.unique(bucket, axis=0, return_inverse=True)
-    corner = number.reshape(-1)[faces]
-    edges = np.sort(np.stack((corner, np.roll(corner, -1, axis=1)), axis=2).reshape(-1, 2), axis=1)
-    _, count = np.unique(edges, axis=0, return_counts=True)
+    order = np.lexsort(bucket.T)
+    number = np.empty(len(order), np.int64)
+    number[order] = np.append(0, np.cumsum((np.diff(bucket[order], axis=0) != 0).any(axis=1)))
+    corner = number[faces]
+    after = np.roll(corner, -1, axis=1)
+    _, count = np.unique(np.minimum(corner, after) * len(order) + np.maximum(corner, after), return_counts=True)
     return bool((count == 2).all())
 
 

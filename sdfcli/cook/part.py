@@ -13,6 +13,8 @@ from xml.etree.ElementTree import Element
 import numpy as np
 import numpy.typing as npt
 
+from sdfcli.extract.mesh_file import obj_pieces
+
 NAME_LENGTH = 60
 """Maximum characters of a name."""
 
@@ -51,6 +53,11 @@ class Part:
         digest = hashlib.sha256(np.ascontiguousarray(self.vertices, "<f8").data)
         digest.update(np.ascontiguousarray(self.faces, "<i8").data)
         return digest.hexdigest()
+
+    @cached_property
+    def obj(self) -> bytes:
+        """The mesh as an OBJ file, with all digits, in the part's order. Kept, as several targets write it."""
+        return b"".join(obj_pieces(self.vertices, self.faces))
 
     @property
     def diagonal(self) -> float:

@@ -132,20 +132,26 @@ def cook(request: CookRequest, progress: Progress = lambda _: None) -> Iterator[
         _check_scene(asset, name)
     with _stage(folder) as stage:
         sources, done = _sources(request, progress), 0
-        for name in request.targets:
-            cooked: dict[str, Cooked] = {}
-            place, work = (stage / each / request.folder_of(name) for each in ("new", "parts"))
-            place.mkdir(parents=True)
-            with executor(min(available_threads(), WRITERS)) as helpers:
-                write = partial(_written, request, name, sources, work)
-                for part, (result, own) in zip(asset.parts, helpers.map(write, asset.parts), strict=True):
+        write = partial(_written, request, sources, stage / "parts")
+        helpers = executor(min(available_threads(), WRITERS))
+        try:
+            written = iter([helpers.submit(write, name, part) for name in request.targets for part in asset.parts])
+            for name in request.targets:
+                cooked: dict[str, Cooked] = {}
+                place = stage / "new" / request.folder_of(name)
+                place.mkdir(parents=True)
+                for part in asset.parts:
+                    result, own = next(written).result()
                     if own is not None:
-                        _publish(work / part.name, place, force=True)  # parts with equal meshes have equal files
+                        made = stage / "parts" / name / part.name
+                        _publish(made, place, force=True)  # parts with equal meshes have equal files
                         cooked[part.name] = own
                         done += 1
                     yield result
-            if asset.scene is not None and cooked:
-                asset.scene.write(place, cooked, folder / request.folder_of(name))
+                if asset.scene is not None and cooked:
+                    asset.scene.write(place, cooked, folder / request.folder_of(name))
+        finally:
+            helpers.shutdown(cancel_futures=True)
         if done:
             _publish(stage / "new", folder, request.settings.force)
 
@@ -240,7 +246,7 @@ def _built(
 
 
 def _written(
-    request: CookRequest, target: str, sources: dict[tuple[str, str], Source], work: Path, part: Part
+    request: CookRequest, sources: dict[tuple[str, str], Source], work: Path, target: str, part: Part
 ) -> tuple[CookedPart, Cooked | None]:
     """Writes a part for a target into a folder of its own in `work`."""
     source, start = sources[target, part.name], time.perf_counter()
@@ -253,7 +259,7 @@ def _written(
             raise kinds.get(outcome["exit_code"], SdfError)(outcome["error"].replace(outcome["input"], part.place))
         found = load(outcome["output"]) if outcome else source
         assert isinstance(found, Field)
-        own = work / part.name
+        own = work / target / part.name
         own.mkdir(parents=True)
         cooked = target_of(target).write(found, part, request.config, own)
         names = list(cooked.files)

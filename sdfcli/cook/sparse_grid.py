@@ -80,18 +80,26 @@ def sparse_grid(field: Distances, plan: Plan) -> SparseGrid:
     centre = _in_pieces(lambda part: at(SIZE * part + SIZE // 2), every, PIECE * VALUES)
     near = every[np.abs(centre) <= reach]
     check_fits(4 * VALUES * len(near) * 3)
-    inner = np.stack(np.meshgrid(*3 * [np.arange(SIZE + 1)], indexing="ij"), axis=-1)
-    kept, values = [near[:0]], [np.empty((0, *inner.shape[:3]), np.float32)]
+    kept, values = [near[:0]], [np.empty((0, *3 * [SIZE + 1]), np.float32)]
     bent = np.ones(len(near), np.bool_)
     for first in range(0, len(near), PIECE):
         part = near[first : first + PIECE]
-        value = at((SIZE * part[:, None, None, None] + inner).reshape(-1, 3)).reshape(len(part), *inner.shape[:3])
+        value = field.sample(_positions(origin, cell, part))
         fine = np.abs(value - _interpolated(coarse, part)).max(axis=(1, 2, 3)) > LINEAR * cell
         bent[first : first + PIECE] = fine
         kept.append(part[fine])
         values.append(value[fine].astype(np.float32))
     sides = int(blocks[0]), int(blocks[1]), int(blocks[2])
     return SparseGrid(origin, cell, sides, coarse, np.concatenate(kept), np.concatenate(values), near[~bent])
+
+
+def _positions(origin: npt.NDArray[np.float64], cell: float, block: Ints) -> npt.NDArray[np.float64]:
+    """Where the values of blocks (m, 3) lie: (m, 9, 9, 9, 3)."""
+    found = np.empty((len(block), *3 * [SIZE + 1], 3))
+    for axis, index in enumerate(SIZE * block.T[:, :, None] + np.arange(SIZE + 1)):
+        along = np.moveaxis(found[..., axis], axis + 1, -1)
+        along[:] = (origin[axis] + cell * index)[:, None, None]
+    return found
 
 
 def _in_pieces(function: Any, index: Ints, piece: int) -> npt.NDArray[np.float64]:
@@ -101,11 +109,11 @@ def _in_pieces(function: Any, index: Ints, piece: int) -> npt.NDArray[np.float64
 def _interpolated(coarse: Values, block: Ints) -> npt.NDArray[np.float64]:
     """The coarse grid's trilinear values (m, 9, 9, 9) in blocks (m, 3)."""
     t = np.arange(SIZE + 1) / SIZE
-    total = np.zeros((len(block), *3 * [SIZE + 1]))
-    for corner in np.ndindex(2, 2, 2):
-        x, y, z = (t if side else 1 - t for side in corner)
-        total += coarse[tuple((block + corner).T)][:, None, None, None] * (x[:, None, None] * y[:, None] * z)
-    return total
+    index = block[:, None] + np.array(list(np.ndindex(2, 2, 2)))
+    value = coarse[tuple(index.reshape(-1, 3).T)].astype(np.float64).reshape(-1, 2, 2, 2)
+    value = value[:, :, :, :1] * (1 - t) + value[:, :, :, 1:] * t
+    value = value[:, :, :1] * (1 - t)[:, None] + value[:, :, 1:] * t[:, None]
+    return np.asarray(value[:, :1] * (1 - t)[:, None, None] + value[:, 1:] * t[:, None, None])
 
 
 def sides_for(count: int) -> tuple[int, int, int]:
@@ -135,8 +143,9 @@ def quantised(value: Values, dtype: npt.DTypeLike) -> tuple[npt.NDArray[Any], fl
         return value, 0.0, 1.0
     low = np.float32(value.min())
     span = max(np.nextafter(np.float32(value.max() - low), np.float32(np.inf)), np.finfo(np.float32).tiny)
-    steps = np.rint((value - np.float64(low)) / np.float64(span) * np.iinfo(dtype).max)
-    return steps.astype(dtype), float(low), float(span)
+    steps = value - np.float64(low)
+    steps *= np.iinfo(dtype).max / np.float64(span)
+    return np.rint(steps, out=steps).astype(dtype), float(low), float(span)
 
 
 def predicted_blocks(plan: Plan, part: Part) -> float:

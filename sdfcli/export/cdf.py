@@ -30,7 +30,10 @@ def write_cdf(path: Path, field: Distances, lattice: Lattice) -> None:
     cell = np.stack(np.unravel_index(np.arange(count), cells[::-1]), axis=1)[:, None, ::-1]
     at = (3 * cell + NODES).reshape(-1, 3)
     side = 3 * cells + 1
-    known, number = np.unique((at[:, 2] * side[1] + at[:, 1]) * side[0] + at[:, 0], return_inverse=True)
+    code = (at[:, 2] * side[1] + at[:, 1]) * side[0] + at[:, 0]
+    used = np.zeros(side.prod(), np.bool_)
+    used[code] = True
+    known, number = np.flatnonzero(used), (np.cumsum(used, dtype=np.uint32) - np.uint32(1))[code]
     rest, i = np.divmod(known, side[0])
     k, j = np.divmod(rest, side[1])
     node = np.stack((i, j, k), axis=1)
@@ -46,7 +49,7 @@ def write_cdf(path: Path, field: Distances, lattice: Lattice) -> None:
         file.write(struct.pack("<QQ", count, 1))  # cells, and fields: one
         for rows, array in (
             (len(value), value),
-            (count, number.astype("<u4")),  # each cell's nodes
+            (count, number.astype("<u4", copy=False)),  # each cell's nodes
             (count, np.arange(count, dtype="<u4")),  # the cells' places: all are stored
         ):
             file.write(struct.pack("<QQ", 1, rows) + array.tobytes())

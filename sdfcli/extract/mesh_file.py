@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.extract.marching_cubes import Surface
 from sdfcli.runtime.libraries import import_trimesh
@@ -53,10 +56,16 @@ def write_mesh(temporary: Path, ending: str, surface: Surface, cell: float) -> N
 
 def write_obj(path: Path, surface: Surface) -> None:
     """Writes OBJ with enough digits to distinguish float64 coordinates of any magnitude."""
-    with open(path, "w", encoding="ascii", newline="\n") as file:
-        for keyword, rows in (("v", surface.vertices), ("f", surface.faces.astype(np.int64) + 1)):
-            for start in range(0, len(rows), ROWS):
-                file.writelines(f"{keyword} {a!r} {b!r} {c!r}\n" for a, b, c in rows[start : start + ROWS].tolist())
+    with open(path, "wb") as file:
+        file.writelines(obj_pieces(surface.vertices, surface.faces))
+
+
+def obj_pieces(vertices: npt.NDArray[np.float64], faces: npt.NDArray[np.integer[Any]]) -> Iterator[bytes]:
+    """A mesh (v, 3), (f, 3) as an OBJ file, in pieces."""
+    for keyword, rows in (("v", vertices), ("f", faces.astype(np.int64) + 1)):
+        for start in range(0, len(rows), ROWS):
+            part = rows[start : start + ROWS]
+            yield (f"{keyword} %r %r %r\n" * len(part) % tuple(part.reshape(-1).tolist())).encode()
 
 
 def write_ply(path: Path, surface: Surface, dtype: type) -> None:

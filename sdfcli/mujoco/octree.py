@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -87,26 +88,25 @@ class Octree:
             raise InputError("the octree's nodes are out of order: nodes without a parent")
         return found
 
-    @cached_property
-    def cubes(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int32]]:
-        """Centres (n, 3) float64 and depths (n,) int32 of the nodes."""
-        centre = np.empty((len(self.split), 3))
-        depth = np.empty(len(self.split), np.int32)
-        low: npt.NDArray[np.float64] = np.zeros((1, 3))  # in edges of the level's cubes, exact
+    def _lower_corners(self) -> Iterator[tuple[slice, float, npt.NDArray[np.float64]]]:
+        """Each level's nodes, their edge, and their lower corners (3, k) in edges, which are exact."""
+        low: npt.NDArray[np.float64] = np.zeros((3, 1))
         for at, nodes in enumerate(self.levels):
-            edge = self.length * 0.5**at
-            centre[nodes] = self.origin + edge * (low + 0.5)
-            depth[nodes] = at
-            low = (2 * low[self.split[nodes]][:, None] + OFFSETS).reshape(-1, 3)
-        return centre, depth
+            yield nodes, self.length * 0.5**at, low
+            low = (2 * low[:, self.split[nodes], None] + OFFSETS.T[:, None]).reshape(3, -1)
 
     @cached_property
     def box(self) -> npt.NDArray[np.float64]:
         """Lower and upper corner (2, 3) float64 of the box around the leaves that the solid meets."""
-        centre, depth = self.cubes
-        met = np.flatnonzero(~self.split)[self.value.min(axis=1) <= 0]
-        half = (self.length * 0.5 ** (depth[met] + 1.0))[:, None]
-        return np.array([(centre[met] - half).min(axis=0), (centre[met] + half).max(axis=0)])
+        met = np.zeros(len(self.split), np.bool_)
+        met[~self.split] = (self.value <= 0).any(axis=1)
+        bounds = [np.full(3, np.inf), np.full(3, -np.inf)]
+        for nodes, edge, low in self._lower_corners():
+            if (inside := met[nodes]).any():
+                corners = low[:, inside]
+                bounds[0] = np.minimum(bounds[0], self.origin + edge * corners.min(axis=1))
+                bounds[1] = np.maximum(bounds[1], self.origin + edge * (corners.max(axis=1) + 1))
+        return np.array(bounds)
 
     def sample(self, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Signed distances (n,) at points (n, 3), as `Field.sample`."""
@@ -125,13 +125,14 @@ class Octree:
 
     def arrays(self) -> Arrays:
         """The octree as MuJoCo stores it."""
-        centre, depth = self.cubes
         n = len(self.split)
         child = np.full((n, 8), -1, np.int32)
         child[self.split] = np.arange(1, n, dtype=np.int32).reshape(-1, 8)
-        aabb = np.empty((n, 6))
-        aabb[:, :3] = centre
-        aabb[:, 3:] = (self.length * 0.5 ** (np.arange(len(self.levels)) + 1.0))[depth][:, None]
+        aabb, depth = np.empty((n, 6)), np.empty(n, np.int32)
+        for at, (nodes, edge, low) in enumerate(self._lower_corners()):
+            aabb[nodes, :3] = self.origin + edge * (low.T + 0.5)
+            aabb[nodes, 3:] = edge / 2
+            depth[nodes] = at
         coeff = np.zeros((n, 8))
         coeff[~self.split] = self.value
         return Arrays(child, aabb, coeff, depth)

@@ -21,6 +21,7 @@ from sdfcli.cook.run import CookedPart, CookRequest, cook
 from sdfcli.cook.scene import Scene
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field
+from sdfcli.mesh.formats import threemf
 from sdfcli.params import BuildKeywords
 
 
@@ -228,10 +229,14 @@ def test_a_mesh_without_a_unit_is_in_metres(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.ptp(scaled.parts[0].vertices, axis=0), (0.02, 0.01, 0.03), rtol=1e-6)
 
 
-def test_a_mesh_with_a_unit_becomes_metres(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("unit", "metres"), [("mm", 1e-3), ("0.5 m", 0.5)])
+def test_a_mesh_with_a_unit_becomes_metres(
+    unit: str, metres: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trimesh.creation.box((20, 10, 30)).export(tmp_path / "a.3mf")  # trimesh writes millimetres
+    monkeypatch.setitem(threemf.UNITS, "millimeter", unit)
     asset = read_asset(tmp_path / "a.3mf")
-    np.testing.assert_allclose(np.ptp(asset.parts[0].vertices, axis=0), (0.02, 0.01, 0.03), rtol=1e-6)
+    np.testing.assert_allclose(np.ptp(asset.parts[0].vertices, axis=0), metres * np.array((20, 10, 30)), rtol=1e-6)
 
 
 def test_a_field_is_cooked_as_it_is(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def cooked(
     moved = placed(module, part)
     field = sdfcli.build((moved.vertices, moved.faces), **module.parameters(chosen, moved))
     made = module.write(field, part, chosen, folder)
-    assert made.files == [*[f"{name}.obj"] * (module is warp_target), f"{name}.oct", f"{name}.xml"]
+    assert made.files == [f"{name}.oct", f"{name}.xml", f"{name}.obj"]
     assert sorted(each.name for each in folder.iterdir() if each.stem == name) == sorted(made.files)
     return field
 
@@ -327,10 +327,10 @@ def test_where_files_are_found(rng: np.random.Generator, tmp_path: Path, monkeyp
     folder = tmp_path / "a folder"
     folder.mkdir()
     cooked(star(rng), folder)
-    text = (folder / "thing.xml").read_text()
+    text, mesh = (folder / "thing.xml").read_text(), (folder / "thing.obj").read_bytes()
 
     def compiled() -> int:
-        return int(mujoco.MjModel.from_xml_string(text).nplugin)
+        return int(mujoco.MjModel.from_xml_string(text, {"thing.obj": mesh}).nplugin)
 
     monkeypatch.delenv("SDFCLI_FIELDS", raising=False)
     monkeypatch.chdir(tmp_path)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +24,12 @@ from sdfcli.mujoco.octree import Arrays, Octree
 PLUGIN = ROOT / "sdfcli" / "mujoco" / "plugin"
 SANITIZERS = {"address": "address,undefined", "thread": "thread"}
 seeds = st.integers(0, 2**32 - 1)
+
+
+def random_field(rng: np.random.Generator, splits: int, *place: npt.ArrayLike, deep: bool = False) -> sdfcli.Field:
+    """A random field that has an inside: its first value is negative."""
+    field = oracle.random_field(rng, splits, *place, deep=deep)
+    return dataclasses.replace(field, distance=np.append(-np.abs(field.distance[:1]), field.distance[1:]))
 
 
 def walked(arrays: Arrays, point: np.ndarray) -> float:
@@ -41,7 +49,7 @@ def walked(arrays: Arrays, point: np.ndarray) -> float:
 def test_mujoco_s_rule_gives_the_field(seed: int, splits: int, deep: bool) -> None:
     rng = np.random.default_rng(seed)
     size = 10.0 ** rng.uniform(-6, 6)
-    field = oracle.random_field(rng, splits, rng.normal(size=3) * size, size, deep)
+    field = random_field(rng, splits, rng.normal(size=3) * size, size, deep=deep)
     octree = Octree.of(field)
     arrays = octree.arrays()
     points = field.domain.origin + size * rng.random((50, 3))
@@ -57,7 +65,7 @@ def test_mujoco_s_rule_gives_the_field(seed: int, splits: int, deep: bool) -> No
 @given(seed=seeds, splits=st.integers(0, 60))
 def test_nodes_are_a_tree(seed: int, splits: int) -> None:
     """Each node but the root is the child of one before it, in its octant."""
-    child, aabb, coeff, depth = Octree.of(oracle.random_field(np.random.default_rng(seed), splits)).arrays()
+    child, aabb, coeff, depth = Octree.of(random_field(np.random.default_rng(seed), splits)).arrays()
     assert len(child) == 8 * splits + 1
     inner = child[:, 0] >= 0
     assert sorted(child[inner].reshape(-1)) == list(range(1, len(child)))
@@ -80,7 +88,7 @@ def test_a_field_without_an_inside() -> None:
 
 @pytest.mark.parametrize("splits", [0, 1, 30])
 def test_files_hold_all(tmp_path: Path, splits: int) -> None:
-    octree = Octree.of(oracle.random_field(np.random.default_rng(int.from_bytes(os.urandom(8))), splits, 3.0, 2.0))
+    octree = Octree.of(random_field(np.random.default_rng(int.from_bytes(os.urandom(8))), splits, 3.0, 2.0))
     path = tmp_path / "a.oct"
     write_oct(path, octree)
     assert path.stat().st_size == predicted_size(len(octree.value))
@@ -93,7 +101,7 @@ def test_files_hold_all(tmp_path: Path, splits: int) -> None:
 
 def test_the_box_holds_the_solid() -> None:
     rng = np.random.default_rng(int.from_bytes(os.urandom(8)))
-    field = oracle.random_field(rng, 20)
+    field = random_field(rng, 20)
     octree = Octree.of(field)
     low, high = octree.box
     points = rng.random((20_000, 3))
@@ -135,7 +143,7 @@ def test_threads(alone: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(int.from_bytes(os.urandom(8)))
     paths = [tmp_path / f"{k}.oct" for k in range(3)]
     for path in paths:
-        write_oct(path, Octree.of(oracle.random_field(rng, 20)))
+        write_oct(path, Octree.of(random_field(rng, 20)))
     assert run(alone, "--threads", *paths, paths[0]) == []
 
 
@@ -144,7 +152,7 @@ def test_damaged_files(alone: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(int.from_bytes(os.urandom(8)))
     paths = []
     for k in range(300):
-        write_oct(tmp_path / "whole.oct", Octree.of(oracle.random_field(rng, int(rng.integers(0, 12)))), force=True)
+        write_oct(tmp_path / "whole.oct", Octree.of(random_field(rng, int(rng.integers(0, 12)))), force=True)
         content = bytearray((tmp_path / "whole.oct").read_bytes())
         at = int(rng.integers(0, len(content)))
         nodes = int.from_bytes(content[16:24], "little")

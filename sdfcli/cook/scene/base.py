@@ -13,8 +13,8 @@ import numpy as np
 from sdfcli.cook.part import Cooked, Part, part_name
 from sdfcli.errors import InputError, SdfError
 from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.formats.units import in_metres
 from sdfcli.mesh.load import load_mesh, make_mesh
-from sdfcli.params import UNITS
 
 Arrays = tuple[Floats, Ints]
 """Vertices (v, 3) and faces (f, 3)."""
@@ -77,18 +77,13 @@ class Meshes:
         if path not in self._files:
             try:
                 mesh = load_mesh(path)
-                self._files[path] = mesh.vertices * _metres(mesh.units), mesh.faces.astype(np.int64)
+                self._files[path] = mesh.vertices * in_metres(mesh.units), mesh.faces.astype(np.int64)
             except InputError as error:
                 self._files[path] = error
         found = self._files[path]
         if isinstance(found, InputError):
             raise found
         return found
-
-
-def _metres(unit: str | None) -> float:
-    """A mesh file's unit in metres: a name in UNITS, or a length such as `0.5 m`; None: metres."""
-    return 1.0 if unit is None else UNITS[unit] / UNITS["m"] if unit in UNITS else float(unit.split()[0])
 
 
 def scaled(arrays: Arrays, scale: Iterable[float]) -> Arrays:

@@ -11,6 +11,11 @@ def unit_name(metres: float) -> str:
     return next((name for name, size in UNITS.items() if abs(metres * 1e6 / size - 1) < 1e-6), f"{metres:g} m")
 
 
+def in_metres(unit: str | None) -> float:
+    """The length of a file's unit: a name in UNITS, or a length from `unit_name`; None: a metre."""
+    return 1.0 if unit is None else UNITS[unit] / UNITS["m"] if unit in UNITS else float(unit.split()[0])
+
+
 def factor_to(unit: str, given: str | None) -> float:
     """The factor from a file's coordinates to a unit in UNITS, correctly rounded. given: the file's unit, see Told.
 
