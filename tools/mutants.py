@@ -1305,6 +1305,20 @@ MUTANTS = [
         ("tests/cook/test_physx.py::test_distances", "tests/cook/test_newton.py::test_distances"),
     ),
     Mutant(
+        "cdf: nodes on edges along y in another order",
+        "sdfcli/export/cdf.py",
+        "for b, a in ENDS",
+        "for a, b in ENDS",
+        ("tests/cook/test_scenes.py::test_box_at_rest", "tests/cook/test_scenes.py::test_chain_of_links"),
+    ),
+    Mutant(
+        "grids: the field takes all of the tolerance",
+        "sdfcli/cook/plan.py",
+        "tolerance=min(FIELD_SHARE * plan.tolerance / diagonal, 0.1),",
+        "tolerance=min(plan.tolerance / diagonal, 0.1),",
+        ("tests/cook/test_scenes.py::test_peg_in_hole", "tests/cook/test_scenes.py::test_nut_on_bolt"),
+    ),
+    Mutant(
         "Genesis: nodes half a cell off",
         "sdfcli/cook/genesis.py",
         "at = centre - size / 2 + index * cell",

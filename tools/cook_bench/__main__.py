@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from cook_bench.scenes import PRESET, Result, scenes
 
-SIMULATORS = {"MuJoCo": "in_mujoco", "Bullet": "in_bullet"}
+SIMULATORS = {"MuJoCo": "in_mujoco", "Newton": "in_newton", "Bullet": "in_bullet", "Drake": "in_drake"}
 """Modules by the names in the table."""
 COLUMNS = (
     "target",
@@ -47,40 +47,48 @@ def figures(result: Result) -> tuple[str, ...]:
     )
 
 
+def played(target: str, scene: str) -> list[dict[str, str]]:
+    """A scene's rows in a simulator."""
+    module = import_module(f"cook_bench.{SIMULATORS[target]}")
+    ways = [(fields, fields, PRESET) for fields in module.FIELDS]
+    finer = getattr(module, "FINER", {}).get(scene)
+    if finer is not None:
+        ways.insert(1, (f"sdfcli, {finer.cells} cells", "sdfcli", finer))
+    rows = []
+    for name, fields, config in ways:
+        with tempfile.TemporaryDirectory() as folder:
+            result = module.played(scenes()[scene], fields, Path(folder), config)
+        rows.append(dict(zip(COLUMNS, (target, scene, name, *figures(result)), strict=True)))
+        print(*rows[-1].values(), sep=" | ", flush=True)
+    return rows
+
+
+def record(table: Path, rows: list[dict[str, str]]) -> None:
+    """Writes rows of one scene in place of its former ones."""
+    kept = []
+    if table.exists():
+        with open(table, newline="") as file:
+            kept = [row for row in csv.DictReader(file) if (row["target"], row["scene"]) != tuple(rows[0].values())[:2]]
+    targets, order = list(SIMULATORS), list(scenes())
+    with open(table, "w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sorted(kept + rows, key=lambda row: (targets.index(row["target"]), order.index(row["scene"]))))
+
+
 def main() -> None:
-    """Runs the scenes and writes the table."""
+    """Runs the scenes, and writes the table after each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", type=Path)
     parser.add_argument("--simulator", action="append", choices=SIMULATORS)
     parser.add_argument("--scene", action="append", choices=scenes())
     options = parser.parse_args()
-    rows = []
     for target in options.simulator or SIMULATORS:
         try:
-            module = import_module(f"cook_bench.{SIMULATORS[target]}")
+            for scene in options.scene or scenes():
+                record(options.table, played(target, scene))
         except ImportError as error:
             print(f"{target}: {error}", file=sys.stderr)
-            continue
-        for name, scene in scenes().items():
-            if options.scene and name not in options.scene:
-                continue
-            finer = getattr(module, "FINER", {}).get(name)
-            ways = [(fields, fields, PRESET) for fields in module.FIELDS]
-            if finer is not None:
-                ways.insert(1, (f"sdfcli, {finer.cells} cells", "sdfcli", finer))
-            for fields, way, config in ways:
-                with tempfile.TemporaryDirectory() as folder:
-                    result = module.played(scene, way, Path(folder), config)
-                rows.append(dict(zip(COLUMNS, (target, name, fields, *figures(result)), strict=True)))
-                print(*rows[-1].values(), sep=" | ", flush=True)
-    if options.table.exists():
-        with open(options.table, newline="") as file:
-            done = {(row["target"], row["scene"]) for row in rows}
-            rows += [row for row in csv.DictReader(file) if (row["target"], row["scene"]) not in done]
-    with open(options.table, "w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,7 @@ def _added(plant: Any, scene: Scene, number: int, fields: str, folder: Path, con
     """A body of the plant with its shape, rigid or compliant."""
     each = scene.bodies[number]
     if number % 2 == 0:
+        assert each.mesh is not None
         shape = drake.Mesh(str(_surface(scene, each.mesh, fields, folder, config)))
     elif each.mesh is None:
         shape = drake.Sphere(each.radius)
