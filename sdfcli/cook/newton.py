@@ -45,9 +45,11 @@ def predicted_bytes(config: CookConfig, part: Part) -> int:
 
 
 def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
-    """Writes `KEY.sdf.npz` and the mesh, `NAME.obj`, from which Newton computes the same key."""
+    """Writes `KEY.sdf.npz` and the mesh, `NAME.obj`, from which Newton computes the same key; in USD, from the prim,
+    whose points it does not weld."""
     check_signed(field, part)
-    call, plan, part = config.newton, _plan(config, part), welded(part)
+    call, plan = config.newton, _plan(config, part)
+    part = part if part.scene == "usd" else welded(part)
     name = f"{cache_key(part, call)}.sdf.npz"
     with open(folder / name, "wb") as file:
         np.savez(file, **cached_arrays(field, plan, call.texture_format))

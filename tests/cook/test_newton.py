@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,15 @@ def test_soup(rng: np.random.Generator, tmp_path: Path) -> None:
     assert len(loaded.vertices) == len(vertices)
     again = cook_parts.part_of((loaded.vertices, loaded.faces))
     assert f"{target.cache_key(again, config.newton)}.sdf.npz" == written.files[0]
+
+
+def test_soup_in_usd(rng: np.random.Generator, tmp_path: Path) -> None:
+    """Newton takes a prim's points as they are."""
+    vertices, faces = shapes.star(rng, 1)
+    soup = cook_parts.part_of((vertices[faces].reshape(-1, 3), np.arange(faces.size).reshape(-1, 3)))
+    part, config = replace(soup, scene="usd"), CookConfig(cells=16)
+    written = target.write(cook_parts.field_of(target, part, config), part, config, tmp_path)
+    assert f"{target.cache_key(part, config.newton)}.sdf.npz" == written.files[0]
 
 
 def test_same_bytes(rng: np.random.Generator, tmp_path: Path) -> None:

@@ -68,7 +68,8 @@ class Meshes:
             else:
                 own = part_name(name, self._taken)
                 self._taken.add(own.lower())
-                self._scene.parts.append(Part(own, checked.vertices, checked.faces.astype(np.int64), place, source))
+                faces = checked.faces.astype(np.int64)
+                self._scene.parts.append(Part(own, checked.vertices, faces, place, source, self._scene.kind))
                 self._names[key] = own
         return self._names[key]
 
