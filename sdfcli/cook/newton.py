@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -18,6 +19,7 @@ from sdfcli.cook.config import CookConfig
 from sdfcli.cook.mesh_file import check_signed, welded, write_part
 from sdfcli.cook.part import Cooked, Part
 from sdfcli.cook.plan import Plan, build_parameters, plan_for
+from sdfcli.cook.scene.base import scaled
 from sdfcli.cook.sparse_grid import SIZE, VALUES, packed, predicted_blocks, quantised, sides_for, sparse_grid
 from sdfcli.cook.tables import NewtonCall
 from sdfcli.field.field import Field
@@ -45,12 +47,12 @@ def predicted_bytes(config: CookConfig, part: Part) -> int:
 
 
 def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
-    """Writes `KEY.sdf.npz` and the mesh, `NAME.obj`, from which Newton computes the same key; in USD, from the prim,
-    whose points it does not weld."""
+    """Writes `KEY.sdf.npz` and the mesh, `NAME.obj`, from which Newton computes the same key; in USD, from the prim."""
     check_signed(field, part)
     call, plan = config.newton, _plan(config, part)
-    part = part if part.scene == "usd" else welded(part)
-    name = f"{cache_key(part, call)}.sdf.npz"
+    if part.scale is None:
+        part = welded(part)
+    name = f"{cache_key(*as_loaded(part, call))}.sdf.npz"
     with open(folder / name, "wb") as file:
         np.savez(file, **cached_arrays(field, plan, call.texture_format))
     mesh = write_part(part, folder)
@@ -73,6 +75,15 @@ def write(field: Field, part: Part, config: CookConfig, folder: Path) -> Cooked:
         usd=usd,
         usd_schemas=["NewtonSDFCollisionAPI"],
     )
+
+
+def as_loaded(part: Part, call: NewtonCall) -> tuple[Part, NewtonCall]:
+    """A part as Newton has it, and the call for it: for a prim in USD its points, and its scale, in float32."""
+    if part.scale is None or part.scale == (1, 1, 1):
+        return part, call
+    vertices, faces = scaled((part.vertices, part.faces), [1 / each for each in part.scale])
+    x, y, z = (float(np.float32(each)) for each in part.scale)
+    return replace(part, vertices=vertices, faces=faces), call if call.scale else replace(call, scale=(x, y, z))
 
 
 def cache_key(part: Part, call: NewtonCall) -> str:

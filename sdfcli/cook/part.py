@@ -37,7 +37,7 @@ class Part:
     faces     (f, 3) int64; turned round where the scales mirror the mesh, so that they stay outward.
     place     where the asset names it, for messages: `robot.urdf: link arm, collision 2`.
     source    the mesh file, or the asset for meshes within it.
-    scene     the kind of scene that it is in, `urdf`, `mjcf` or `usd`; empty for none.
+    scale     of a prim in USD, from its float32 points to the vertices; None for other meshes.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Part:
     faces: npt.NDArray[np.int64]
     place: str
     source: str
-    scene: str = ""
+    scale: tuple[float, float, float] | None = None
 
     @cached_property
     def sha256(self) -> str:

@@ -13,6 +13,7 @@ import cook_parts
 import shapes
 from sdfcli.cook import newton as target
 from sdfcli.cook.config import BAND, CookConfig
+from sdfcli.cook.scene.base import scaled
 from sdfcli.cook.tables import NewtonCall
 from sdfcli.errors import InputError, UsageError
 
@@ -134,13 +135,34 @@ def test_soup(rng: np.random.Generator, tmp_path: Path) -> None:
     assert f"{target.cache_key(again, config.newton)}.sdf.npz" == written.files[0]
 
 
-def test_soup_in_usd(rng: np.random.Generator, tmp_path: Path) -> None:
-    """Newton takes a prim's points as they are."""
+def test_prims(rng: np.random.Generator, tmp_path: Path) -> None:
+    """In USD, Newton takes a prim's points as they are, not welded, with its scale as an argument."""
     vertices, faces = shapes.star(rng, 1)
-    soup = cook_parts.part_of((vertices[faces].reshape(-1, 3), np.arange(faces.size).reshape(-1, 3)))
-    part, config = replace(soup, scene="usd"), CookConfig(cells=16)
-    written = target.write(cook_parts.field_of(target, part, config), part, config, tmp_path)
-    assert f"{target.cache_key(part, config.newton)}.sdf.npz" == written.files[0]
+    points = vertices[faces].reshape(-1, 3).astype(np.float32)
+    order = np.arange(faces.size).reshape(-1, 3)
+    scales = [np.ones(3), *(rng.choice([-1, 1]) * 10 ** rng.uniform(-4, 3, 3) for _ in range(20))]
+    for scale in scales:
+        made = cook_parts.part_of(scaled((points.astype(np.float64), order), scale))
+        part = replace(made, scale=tuple(scale.tolist()))
+        mesh = newton.Mesh(points, order.ravel(), compute_inertia=False)
+        expected = cache.hash_inputs(
+            vertices=mesh.vertices,
+            indices=mesh.indices,
+            is_solid=True,
+            narrow_band_range=(-0.1, 0.1),
+            target_voxel_size=None,
+            max_resolution=64,
+            margin=0.05,
+            texture_format="uint16",
+            sign_method_resolved="parity" if mesh.is_watertight else "winding",
+            winding_threshold=0.5,
+            scale=None if (scale == 1).all() else tuple(wp.vec3(*scale)),
+        )
+        assert target.cache_key(*target.as_loaded(part, NewtonCall())) == expected
+    part, config = replace(part, scale=None), CookConfig(cells=16)
+    field = cook_parts.field_of(target, part, config)
+    names = [target.write(field, each, config, tmp_path).files[0] for each in (part, replace(part, scale=(1, 1, 1)))]
+    assert names[0] != names[1] == f"{target.cache_key(part, NewtonCall())}.sdf.npz"
 
 
 def test_same_bytes(rng: np.random.Generator, tmp_path: Path) -> None:

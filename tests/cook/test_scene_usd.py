@@ -68,6 +68,8 @@ def check_world(part: Part, told: dict[str, Any], unit: float) -> None:
     points = np.array(told["points"]) * unit
     assert volume(part.vertices, part.faces) > 0
     np.testing.assert_allclose(part.vertices, np.array(CORNERS) * told["scale"] * unit, rtol=3e-7, atol=1e-12)
+    assert part.scale is not None
+    np.testing.assert_allclose(part.vertices / part.scale, CORNERS, rtol=1e-12)
     own, world = (each[1:] - each[0] for each in (part.vertices, points))
     turn = np.linalg.solve(own, world)
     np.testing.assert_allclose(turn @ turn.T, np.eye(3), atol=1e-5)

@@ -55,9 +55,16 @@ class Meshes:
         self._taken: set[str] = set()
         self._files: dict[Path, Arrays | InputError] = {}
 
-    def add(self, key: Hashable, name: str, place: str, read: Callable[[], tuple[Arrays, str]]) -> str:
+    def add(
+        self,
+        key: Hashable,
+        name: str,
+        place: str,
+        read: Callable[[], tuple[Arrays, str]],
+        scale: tuple[float, float, float] | None = None,
+    ) -> str:
         """Name for the part with a key; empty for an unusable mesh. The key's first occurrence is read. place: where
-        it is, for messages. read: returns its arrays, and its file."""
+        it is, for messages. read: returns its arrays, and its file. scale: see Part."""
         if key not in self._names:
             try:
                 (vertices, faces), source = read()
@@ -69,7 +76,7 @@ class Meshes:
                 own = part_name(name, self._taken)
                 self._taken.add(own.lower())
                 faces = checked.faces.astype(np.int64)
-                self._scene.parts.append(Part(own, checked.vertices, faces, place, source, self._scene.kind))
+                self._scene.parts.append(Part(own, checked.vertices, faces, place, source, scale))
                 self._names[key] = own
         return self._names[key]
 

@@ -54,7 +54,7 @@ class Usd(Scene):
             return scaled(geometries[collider["geometry"]], collider["scale"]), str(self.path)
 
         key = path if fault is not None else (collider["geometry"], *collider["scale"])
-        return meshes.add(key, path.rpartition("/")[2], f"{self.path.name}: {path}", read)
+        return meshes.add(key, path.rpartition("/")[2], f"{self.path.name}: {path}", read, tuple(collider["scale"]))
 
     def write(self, folder: Path, cooked: Mapping[str, Cooked], home: Path | None = None) -> list[str]:
         overs = _Over()
