@@ -149,6 +149,7 @@ def test_packages(tmp_path: Path) -> None:
         str((folder / "meshes" / "a.obj").resolve()) for folder in (own, own, other)
     ]
     assert ["no package plain" in scene.faults[0], "is outside of" in scene.faults[1]] == [True, True]
+    assert scene.faults[0].endswith("use --root a folder above")
     assert len(read_scene(path, tmp_path / "ws").parts) == 5
     with pytest.raises(UsageError, match="use a folder above"):
         read_scene(path, other)
@@ -164,6 +165,8 @@ def test_a_package_in_a_folder_of_another_name(tmp_path: Path) -> None:
     (tmp_path / "clone" / "package.xml").write_text("<package><name> models\n</name></package>")
     (part,) = read_scene(path).parts
     assert part.source == str((tmp_path / "clone" / "arm" / "a.obj").resolve())
+    path = robot(tmp_path / "plain" / "urdf" / "r.urdf", link("base", mesh("package://plain/a.obj")))
+    assert read_scene(path).faults[0].endswith(f"use --root {tmp_path / 'plain'}")
 
 
 def test_what_tinyxml_passes_over(tmp_path: Path) -> None:

@@ -49,9 +49,8 @@ def resolved(name: str, folders: list[Path], root: Path) -> Path:
         raise InputError(f"{shown(name)}: is outside of {root}; --root names a folder above")
     if name.startswith(PACKAGES) and not _packages(name, folders[0], root):
         package = shown(name.partition("://")[2].partition("/")[0])
-        raise InputError(
-            f"{shown(name)}: no package {package} in {root}, nor with a package.xml above; --root names a folder above"
-        )
+        above = next((str(each) for each in folders[0].parents if shown(each.name) == package), "a folder above")
+        raise InputError(f"{shown(name)}: no package {package} in {root}, nor with a package.xml; use --root {above}")
     raise InputError(f"{shown(name)}: no such file")
 
 
