@@ -1328,8 +1328,8 @@ MUTANTS = [
     Mutant(
         "Newton: the key of unwelded vertices",
         "sdfcli/cook/newton.py",
-        "call, plan, part = config.newton, _plan(config, part), welded(part)",
-        "call, plan = config.newton, _plan(config, part)",
+        "        part = welded(part)",
+        "        part = replace(part)",
         ("tests/cook/test_newton.py::test_soup",),
     ),
     Mutant(
@@ -1359,6 +1359,27 @@ MUTANTS = [
         "np.array(Gf.Transform(matrix).GetScale(), np.float32).tolist()",
         "list(collider.scale)",
         ("tests/cook/test_scene_usd.py::test_scales",),
+    ),
+    Mutant(
+        "Drake: glTF files mirrored",
+        "sdfcli/cook/drake.py",
+        "np.column_stack((x, -z, y))",
+        "np.column_stack((x, z, y))",
+        ("tests/cook/test_drake.py::test_axes",),
+    ),
+    Mutant(
+        "packages by their folders' names only",
+        "sdfcli/cook/scene/paths.py",
+        "if package in (up.name, _called(up))",
+        "if package == up.name",
+        ("tests/cook/test_urdf.py::test_a_package_in_a_folder_of_another_name",),
+    ),
+    Mutant(
+        "masses of cooked meshes computed in another way",
+        "sdfcli/cook/scene/mjcf.py",
+        "element.attrib.update(kept)",
+        "element.attrib.update({})",
+        ("tests/cook/test_mjcf.py::test_masses_stay",),
     ),
     Mutant(
         "PhysX: a file may be longer than its counts",

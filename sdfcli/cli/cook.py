@@ -228,7 +228,7 @@ def _show(result: CookedPart, request: CookRequest, json: bool, quiet: bool) -> 
         if json:
             facts: dict[str, Any] = {"target": result.target, "part": result.part.place, "error": str(result.error)}
             print_json(FailedMesh(input=source, status="failed", exit_code=result.error.exit_code, **facts))
-        say(error_line(result.error))
+        say(f"sdfcli: {error_line(result.error)}")
         return
     if json:
         files = [str(request.folder / each) for each in result.files]

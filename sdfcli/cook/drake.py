@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement
 
@@ -17,6 +18,8 @@ from sdfcli.field.field import Field
 from sdfcli.params import BuildKeywords
 
 SCENES = ("urdf",)
+Y_UP = (".gltf", ".glb")
+"""Files that Drake turns: their y is its z."""
 PRESET = 64
 """Cells along the longest side: contact surfaces cost time by triangles."""
 RATIO = 0.75
@@ -24,6 +27,14 @@ RATIO = 0.75
 TRIANGLES = 3.0
 """Triangles per squared cell edge, about."""
 TRIANGLE_BYTES = 50
+
+
+def placed(part: Part) -> Part:
+    """A part as Drake reads its file: glTF turned, for scales that are equal along y and z."""
+    if Path(part.source).suffix.lower() not in Y_UP:
+        return part
+    x, y, z = part.vertices.T
+    return replace(part, vertices=np.column_stack((x, -z, y)))
 
 
 def parameters(config: CookConfig, part: Part) -> BuildKeywords:

@@ -14,6 +14,7 @@ import shapes
 from sdfcli.cook import drake as target
 from sdfcli.cook.config import CookConfig
 from sdfcli.cook.part import Part
+from sdfcli.cook.scene import read_scene
 from sdfcli.errors import InputError
 
 drake = pytest.importorskip("pydrake.all", reason="needs `pip install drake`")
@@ -56,6 +57,30 @@ def test_distances(rng: np.random.Generator, tmp_path: Path) -> None:
     points = cook_parts.near_points(part, 2 * config.tolerance, POINTS, rng)
     answer = np.array([query.ComputeSignedDistanceToPoint(at)[0].distance for at in points])
     assert np.abs(answer - cook_parts.exact(part, points)).max() <= config.tolerance
+
+
+@pytest.mark.parametrize(("ending", "scale"), [("gltf", 1.0), ("gltf", 2.5), ("obj", 1.0)])
+def test_axes(ending: str, scale: float, rng: np.random.Generator, tmp_path: Path) -> None:
+    """A part is placed as Drake places the mesh file in a URDF: glTF files are turned."""
+    trimesh = pytest.importorskip("trimesh")
+    shape = trimesh.Trimesh(*shapes.box((0, 0, 0), tuple(rng.uniform(0.1, 1, 3))), process=False)
+    files = shape.scene().export(file_type="gltf") if ending == "gltf" else {"model.obj": shape.export(file_type="obj")}
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+    mesh = f'<mesh filename="model.{ending}" scale="{scale} {scale} {scale}"/>'
+    text = f'<robot name="r"><link name="l"><collision><geometry>{mesh}</geometry></collision></link></robot>'
+    (tmp_path / "r.urdf").write_text(text)
+    builder = drake.DiagramBuilder()
+    plant, scene = drake.AddMultibodyPlantSceneGraph(builder, 1e-3)
+    drake.Parser(plant).AddModels(str(tmp_path / "r.urdf"))
+    (collision,) = plant.GetCollisionGeometriesForBody(plant.GetBodyByName("l"))
+    hull = scene.model_inspector().GetConvexHull(collision)
+    corners = np.array([hull.vertex(each) for each in range(hull.num_vertices())])
+    (part,) = read_scene(tmp_path / "r.urdf").parts
+    found = target.placed(part).vertices
+    np.testing.assert_allclose(
+        [found.min(axis=0), found.max(axis=0)], [corners.min(axis=0), corners.max(axis=0)], atol=1e-6
+    )
 
 
 def test_rest(rng: np.random.Generator, tmp_path: Path) -> None:

@@ -352,6 +352,31 @@ def test_written(tmp_path: Path) -> None:
     np.testing.assert_allclose(new.geom_solref[new.geom_contype > 0][:, 0], 0.01)
 
 
+def test_masses_stay(tmp_path: Path) -> None:
+    """Of bodies without an inertial frame, in which MuJoCo computes them from meshes, each in its asset's way."""
+    for name in ("a", "b", "c"):
+        write_obj(tmp_path / f"{name}.obj")
+    settings = '<default><default class="shell"><mesh inertia="shell" maxhullvert="6"/></default></default>'
+    assets = '<asset><mesh class="shell" file="a.obj"/><mesh file="b.obj" inertia="exact"/><mesh file="c.obj"/></asset>'
+    bodies = "".join(
+        f'<body pos="{5 * n} 0 0"><freejoint/><geom type="mesh" mesh="{name}"/></body>' for n, name in enumerate("abc")
+    )
+    path = model(tmp_path / "m.xml", f"{settings}{assets}<worldbody>{bodies}</worldbody>")
+    scene, out = read_scene(path), tmp_path / "out"
+    cooked = {}
+    for part in scene.parts:
+        write_obj(out / f"{part.name}.obj", part.vertices)
+        asset = Element("mesh", name=f"{part.name}_sdf", file=f"{part.name}.obj")
+        cooked[part.name] = Cooked([], mjcf={"mesh": f"{part.name}_sdf"}, mjcf_asset=[asset])
+    scene.write(out, cooked)
+    tree = ElementTree.parse(out / "m.xml")
+    assert [each.get("maxhullvert") for each in tree.findall("asset/mesh")] == [None, None, None, "6", None, None]
+    old, new = compiled(path), compiled(out / "m.xml")
+    assert old.body_mass[1] != pytest.approx(old.body_mass[3])
+    np.testing.assert_allclose(new.body_mass, old.body_mass, rtol=1e-5)
+    np.testing.assert_allclose(new.body_inertia, old.body_inertia, rtol=1e-4)
+
+
 def test_extensions(tmp_path: Path) -> None:
     """Instances of a plugin that several parts use are in one element; MuJoCo refuses a second one."""
     write_obj(tmp_path / "a.obj")

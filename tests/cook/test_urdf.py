@@ -149,9 +149,33 @@ def test_packages(tmp_path: Path) -> None:
         str((folder / "meshes" / "a.obj").resolve()) for folder in (own, own, other)
     ]
     assert ["no package plain" in scene.faults[0], "is outside of" in scene.faults[1]] == [True, True]
+    assert scene.faults[0].endswith("use --root a folder above")
     assert len(read_scene(path, tmp_path / "ws").parts) == 5
     with pytest.raises(UsageError, match="use a folder above"):
         read_scene(path, other)
+
+
+def test_a_package_in_a_folder_of_another_name(tmp_path: Path) -> None:
+    """As in a repository cloned under another name."""
+    write_obj(tmp_path / "clone" / "arm" / "a.obj")
+    path = robot(tmp_path / "clone" / "arm" / "r.urdf", link("base", mesh("package://models/arm/a.obj")))
+    for text in ("<package><name>other</name></package>", "<package/>", "<package", ""):
+        (tmp_path / "clone" / "package.xml").write_text(text)
+        assert "no package models in " in read_scene(path).faults[0]
+    (tmp_path / "clone" / "package.xml").write_text("<package><name> models\n</name></package>")
+    (part,) = read_scene(path).parts
+    assert part.source == str((tmp_path / "clone" / "arm" / "a.obj").resolve())
+    path = robot(tmp_path / "plain" / "urdf" / "r.urdf", link("base", mesh("package://plain/a.obj")))
+    assert read_scene(path).faults[0].endswith(f"use --root {tmp_path / 'plain'}")
+
+
+def test_what_tinyxml_passes_over(tmp_path: Path) -> None:
+    """Blank lines before the XML declaration, a zero byte at the end, and a macro that xacro left in an origin."""
+    write_obj(tmp_path / "a.obj")
+    origin = '<origin xyz="$(optenv X 0 0 1)"/>'
+    path = robot(tmp_path / "r.urdf", link("base", origin + mesh("a.obj")))
+    path.write_bytes(b'\r\n\n<?xml version="1.0"?>' + path.read_bytes() + b"\n\0")
+    assert len(read_scene(path).parts) == 1
 
 
 @pytest.mark.parametrize(
@@ -164,6 +188,8 @@ def test_packages(tmp_path: Path) -> None:
         ("<robot>" + "<a>" * 100_000 + "</a>" * 100_000 + "</robot>", "nested more than 200"),
         ('<robot xmlns:xacro="x"><xacro:include filename="a"/></robot>', "xacro macros"),
         ('<robot><link name="${side}"/></robot>', "xacro macros"),
+        ('<robot><mesh filename="$(find p)/a.obj"/></robot>', "xacro macros"),
+        ("<mujocoinclude/>", "is a part of a model"),
     ],
 )
 def test_unreadable(text: str, words: str, tmp_path: Path) -> None:

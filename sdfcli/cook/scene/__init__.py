@@ -41,6 +41,8 @@ def read_scene(path: Path, root: Path | None = None) -> Scene:
             from sdfcli.cook.scene.mjcf import Mjcf
 
             return Mjcf(path, folder, tree)
+        if tree.tag == "mujocoinclude":
+            raise InputError("is a part of a model, for <include>; cook the model's file")
         raise InputError(f"its root element is <{tree.tag[:40]}>, neither the <robot> of a URDF nor MJCF's <mujoco>")
     except Exception as error:
         raise unreadable(path, "cannot be read as a scene", error) from error

@@ -28,6 +28,9 @@ FOLDERS = ("meshdir", "texturedir")
 BODIES = ("body", "frame", "replicate")
 """Elements with geoms below, and a class for these."""
 
+KEPT = ("inertia", "maxhullvert", "smoothnormal")
+"""Attributes of a mesh asset that hold for the cooked mesh, too: how MuJoCo computes mass, hull and normals."""
+
 Attributes = dict[str, str]
 Classes = dict[str, dict[str, Attributes]]
 """Default attributes for geoms and meshes by class."""
@@ -102,7 +105,7 @@ class Mjcf(Scene):
 
     def _mesh(self, meshes: Meshes, mesh: Element) -> tuple[Arrays, str]:
         """A mesh asset in its frame, and its file: moved and turned by `refpos` and `refquat`, then scaled."""
-        own = {**self._classes.get(mesh.get("class", "main"), self._classes["main"])["mesh"], **mesh.attrib}
+        own = self._settings(mesh)
         if "builtin" in own:
             raise InputError(f"mesh {shown(_mesh_name(mesh))}: a built-in shape of MuJoCo; export it as a mesh file")
         scale = numbers(own.get("scale", "1 1 1"), 3, "scale")
@@ -114,6 +117,10 @@ class Mjcf(Scene):
         else:
             (vertices, faces), source = _inline(own), str(self.path)
         return scaled(((vertices - place) @ turn, faces), scale), source
+
+    def _settings(self, mesh: Element) -> Attributes:
+        """A mesh asset's attributes, with its class's."""
+        return {**self._classes.get(mesh.get("class", "main"), self._classes["main"])["mesh"], **mesh.attrib}
 
     def _file(self, element: Element, attribute: str) -> str:
         name = element.attrib[attribute].replace("\\", "/")
@@ -138,9 +145,13 @@ class Mjcf(Scene):
                     copy.attrib.pop(name, None)
         collisions = self._collisions(tree)
         above = {child: parent for parent in tree.iter() for child in parent}
-        used = [name for name in dict.fromkeys(self._names) if name in cooked]
+        meshes = {part: mesh for part, (_, _, mesh) in zip(self._names, collisions, strict=True) if part in cooked}
         taken = set(self._assets)
-        names = {name: _add_assets(tree, cooked[name], taken, self._classes) for name in used}
+        names = {}
+        for part, mesh in meshes.items():
+            own = self._settings(self._assets[mesh])
+            kept = {name: own[name] for name in KEPT if name in own}
+            names[part] = _add_assets(tree, cooked[part], taken, self._classes, kept)
         for name, (_, geom, _) in zip(self._names, collisions, strict=True):
             if name in cooked:
                 change_geom(geom, above[geom], cooked[name], names[name])
@@ -239,9 +250,9 @@ def _section(tree: Element, tag: str) -> Element:
     return found
 
 
-def _add_assets(tree: Element, cooked: Cooked, taken: set[str], classes: Classes) -> dict[str, str]:
-    """Adds a part's assets and extensions. Returns the names that its meshes have in the model: new ones where names
-    are taken."""
+def _add_assets(tree: Element, cooked: Cooked, taken: set[str], classes: Classes, kept: Attributes) -> dict[str, str]:
+    """Adds a part's assets and extensions. kept: attributes for meshes from files. Returns the names that its meshes
+    have in the model: new ones where names are taken."""
     names: dict[str, str] = {}
     for given in cooked.mjcf_asset:
         element = deepcopy(given)
@@ -252,6 +263,8 @@ def _add_assets(tree: Element, cooked: Cooked, taken: set[str], classes: Classes
             taken.add(name)
             names[own] = name
             element.set("name", name)
+            if "file" in element.attrib:
+                element.attrib.update(kept)
             if "scale" in classes["main"]["mesh"]:
                 element.attrib.setdefault("scale", "1 1 1")  # else the model's default would scale it
         _section(tree, "asset").append(element)

@@ -7,7 +7,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from sdfcli.cook.scene.base import shown
-from sdfcli.errors import InputError, UsageError
+from sdfcli.cook.scene.xml_tree import parsed
+from sdfcli.errors import InputError, SdfError, UsageError
 
 MARKS = ("package.xml", "model.config", ".git")
 """Files and folders that mark a package's top, or a repository's."""
@@ -48,7 +49,8 @@ def resolved(name: str, folders: list[Path], root: Path) -> Path:
         raise InputError(f"{shown(name)}: is outside of {root}; --root names a folder above")
     if name.startswith(PACKAGES) and not _packages(name, folders[0], root):
         package = shown(name.partition("://")[2].partition("/")[0])
-        raise InputError(f"{shown(name)}: no package {package}, with its package.xml, above; --root names a folder")
+        above = next((str(each) for each in folders[0].parents if shown(each.name) == package), "a folder above")
+        raise InputError(f"{shown(name)}: no package {package} in {root}, nor with a package.xml; use --root {above}")
     raise InputError(f"{shown(name)}: no such file")
 
 
@@ -83,20 +85,29 @@ def relative(place: Path, home: Path) -> str:
 
 
 def _packages(name: str, folder: Path, root: Path) -> list[Path]:
-    """A package's folders: above the scene's with the package's name, or beside these; within the root, or with a
-    package.xml."""
+    """A package's folders: above the scene's with the package's name, by folder or package.xml, or beside these by
+    folder; within the root, or with a package.xml."""
     if not name.startswith(PACKAGES):
         return []
     package = name.partition("://")[2].partition("/")[0]
     if package in ("", ".", "..") or "\0" in package or len(package.encode()) > 255 or os.sep in package:
         return []
     above = [folder, *folder.parents]
-    places = [each for up in above for each in ([up] if up.name == package else []) + [up / package]]
+    places = [each for up in above for each in ([up] if package in (up.name, _called(up)) else []) + [up / package]]
     return [
         each.resolve()
         for each in places
         if each.is_dir() and (each.resolve().is_relative_to(root) or _has(each, MARKS[:2]))
     ]
+
+
+def _called(folder: Path) -> str | None:
+    """The name in a folder's package.xml, if it has one."""
+    try:
+        file = folder / MARKS[0]
+        return parsed(file).findtext("name", "").strip() if file.is_file() else None
+    except (SdfError, OSError):
+        return None
 
 
 def _has(folder: Path, names: tuple[str, ...]) -> bool:

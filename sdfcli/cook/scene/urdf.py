@@ -91,4 +91,4 @@ def _collisions(tree: Element) -> list[tuple[str, Element, Element, Element]]:
 
 def _is_macro(element: Element) -> bool:
     tagged = isinstance(element.tag, str) and element.tag.startswith("xacro:")
-    return tagged or any("${" in value or "$(" in value for value in element.attrib.values())
+    return tagged or "$(" in element.get("filename", "") or any("${" in value for value in element.attrib.values())

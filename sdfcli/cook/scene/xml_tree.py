@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, TreeBuilder
@@ -19,13 +20,15 @@ BYTES = 40
 
 
 def parsed(path: Path) -> Element:
-    """An XML file's root. Namespaces are not looked up, as in TinyXML: `drake:x` needs no declaration.
+    """An XML file's root. As in TinyXML, namespaces are not looked up: `drake:x` needs no declaration. And blank lines
+    before the XML declaration and a zero byte at the end are passed over.
 
     Raises InputError for other files, for a document type, whose entities could make a small file huge, and for
     elements nested more than MOST_NESTED deep.
     """
     require(BYTES * path.stat().st_size, "reading it")
     text, encoding = in_utf8(path.read_bytes())
+    text = re.sub(rb"\A\s+(?=<\?xml)", b"", text.rstrip(b"\0"))
     parser, builder, depth = expat.ParserCreate(encoding), TreeBuilder(insert_comments=True), 0
     parser.buffer_text = True
 
