@@ -62,7 +62,7 @@ def test_distances(form: str, rng: np.random.Generator, tmp_path: Path) -> None:
     assert np.abs(sampled(sdf, nodes) - field.sample(nodes)).max() <= 0.02 * config.tolerance + slack
     points = cook_parts.near_points(part, BAND * config.tolerance, POINTS, rng)
     answer = sampled(sdf, points)
-    assert np.abs(answer - field.sample(points)).max() <= 0.875 * config.tolerance + slack
+    assert np.abs(answer - field.sample(points)).max() <= cook_parts.FROM_FIELD * config.tolerance + slack
     assert np.abs(answer - cook_parts.exact(part, points)).max() <= config.tolerance + slack
     del kept
 

@@ -149,7 +149,7 @@ def test_distances(table: PhysxTable, reader: Path, rng: np.random.Generator, tm
     nodes = cook_parts.near_nodes(part, first, cell, 2 * config.tolerance, 1000, rng)
     assert np.abs(answers(reader, file, nodes) - field.sample(nodes)).max() <= 0.02 * config.tolerance + slack
     answer = answers(reader, file, points)
-    assert np.abs(answer - field.sample(points)).max() <= 0.875 * config.tolerance + slack
+    assert np.abs(answer - field.sample(points)).max() <= cook_parts.FROM_FIELD * config.tolerance + slack
     assert np.abs(answer - cook_parts.exact(part, points)).max() <= config.tolerance + slack
 
 

@@ -28,6 +28,7 @@ SIMULATORS = {
     "Newton": "in_newton",
     "Bullet": "in_bullet",
     "Drake": "in_drake",
+    "Genesis": "in_genesis",
 }
 """Modules by the names in the table."""
 COLUMNS = (
