@@ -17,8 +17,8 @@ from sdfcli.cook.plan import FIELD_SHARE
 
 Floats = npt.NDArray[np.float64]
 FROM_FIELD = np.sqrt(3) / 2 + 2 * FIELD_SHARE
-"""Maximum difference, in tolerances, between a field and a grid of its values whose cell is the tolerance: half a cell's
-diagonal, as distances change, and the field's error at the nodes and at the point."""
+"""Maximum difference, in tolerances, between a field and a grid of its values whose cell is the tolerance: half a
+cell's diagonal, as distances change, and the field's error at the nodes and at the point."""
 
 
 def random() -> np.random.Generator:

@@ -1321,15 +1321,15 @@ MUTANTS = [
     Mutant(
         "Genesis: nodes half a cell off",
         "sdfcli/cook/genesis.py",
-        "at = centre - size / 2 + index * cell",
-        "at = centre - size / 2 + (index + 0.5) * cell",
+        "x, y, z = (low + step * np.arange(n) for",
+        "x, y, z = (low + step * (np.arange(n) + 0.5) for",
         ("tests/cook/test_genesis.py::test_distances",),
     ),
     Mutant(
         "Newton: the key of unwelded vertices",
         "sdfcli/cook/newton.py",
-        "        part = welded(part)",
-        "        part = replace(part)",
+        "_plan(config, part), welded(part)",
+        "_plan(config, part), replace(part)",
         ("tests/cook/test_newton.py::test_soup",),
     ),
     Mutant(
