@@ -100,24 +100,35 @@ def grid_values(
     field: Field, part: Part, nodes: npt.NDArray[np.int64], cell: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.int64], float, npt.NDArray[np.float64]]:
     """Distances, unit gradients (…, 3) and nearest vertices at nodes [i, j, k], the largest distance, and the matrix
-    from the mesh to node numbers. As in Genesis, gradients are directions from a node's nearest point on the mesh, or
-    to it inside, and the nearest face has the nearest vertex. A solid's gradients are the field's."""
+    from the mesh to node numbers. As in Genesis, distances are exact, gradients are directions from a node's nearest
+    point on the mesh, or to it inside, and the nearest face has the nearest vertex. A solid's distances and gradients
+    are the field's."""
     check_fits(8 * NODE_BYTES * int(nodes.prod()))
     centre = (part.vertices.min(axis=0) + part.vertices.max(axis=0)) / 2
     size = (nodes - 1) * cell
     value, grad = np.empty(nodes, np.float32), np.empty((*nodes, 3), np.float32)
     vertex = np.empty(nodes, np.int64)
-    mesh = MeshDistance((part.vertices, part.faces), sign="none", device="cpu")
+    is_solid, parameters = "solid" in field.info, field.info["parameters"]
+    sign = "none" if is_solid else field.info["sign"]
+    mesh = MeshDistance((part.vertices, part.faces), sign=sign, device="cpu")
+    error = parameters["tolerance"] * (parameters.get("unit") or field.info["mesh"]["diagonal"])
     x, y, z = (low + step * np.arange(n) for low, step, n in zip(centre - size / 2, cell, nodes, strict=True))
     layers = max(1, PIECE // int(nodes[1:].prod()))
     for first in range(0, len(x), layers):
         chunk = slice(first, first + layers)
         at = np.stack(np.meshgrid(x[chunk], y, z, indexing="ij"), axis=-1).reshape(-1, 3)
         distance = field.sample(at)
-        value[chunk].reshape(-1)[:] = distance
         point, face = mesh.closest(at)
-        slope = np.copysign(1.0, distance)[:, None] * (at - point)
-        close = np.ones(len(at), np.bool_) if "solid" in field.info else _length(slope) <= NEAR * cell.min()
+        slope = at - point
+        if is_solid:
+            close = np.ones(len(at), np.bool_)
+        else:
+            in_doubt = np.abs(distance) <= 2 * error  # elsewhere the field's sign is the mesh's
+            distance = np.copysign(_length(slope), distance)
+            distance[in_doubt] = mesh.signed_distance(at[in_doubt])
+            close = np.abs(distance) <= NEAR * cell.min()
+            slope *= np.copysign(1.0, distance)[:, None]
+        value[chunk].reshape(-1)[:] = distance
         slope[close] = field.gradient(at[close])
         length = _length(slope)
         slope /= np.where(length > 0, length, 1)[:, None]
