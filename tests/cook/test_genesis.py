@@ -1,5 +1,5 @@
-"""Files for Genesis. Its package is not imported: it needs PyTorch and Quadrants. Where it is installed, the functions
-that compute keys and load files are taken from its source and run; the sampler is written after it."""
+"""Files for Genesis. Its package is not imported (test_in_genesis.py does): where it is installed, the functions that
+compute keys and load files are taken from its source and run; the sampler is written after it."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ PACKAGES = {
     "newton": "newton",
     "bullet": "pybullet",
     "drake": "pydrake.all",
+    "genesis": "genesis",
 }
 """By the names of the bench's modules."""
 TOUCH = {
@@ -32,7 +33,7 @@ TOUCH = {
 """Depths and gaps, in metres, at which a ball touches the bunny, 0.148 m long. MuJoCo's contacts are critically damped
 springs of T = 0.02 s: after a fall of 1 mm, with v = 0.14 m/s, it sinks by v T / e = 1.03 mm. The others: the preset's
 tolerance."""
-RIM = {"mujoco": 1e-4, "mujoco_warp": 1e-4, "newton": 0.2 / 256, "bullet": 0.2 / 256, "drake": 0.2 / 192}
+RIM = {"mujoco": 1e-4, "mujoco_warp": 1e-4, "newton": 0.2 / 256, "bullet": 0.2 / 256, "drake": 0.2 / 192, "genesis": 0.2 / 105}
 """The tolerance, in metres, of a plate of 0.2 m whose bore a peg enters; in MuJoCo the clearance."""
 STEPS = {"mujoco_warp": 300, "newton": 300}
 """Fewer for simulators whose steps take some ten milliseconds on a CPU; the nut has all."""
@@ -48,7 +49,7 @@ def on(*simulators: str, nightly: tuple[str, ...] = ()) -> pytest.MarkDecorator:
 
 def played(simulator: str, name: str, folder: Path, fields: str = "sdfcli") -> scenes.Result:
     """A scene's result, with finer fields where its clearance needs them; skips the test without the simulator."""
-    pytest.importorskip(PACKAGES[simulator], reason=f"{simulator} is not installed: `pip install 'sdfcli[simulators]'`")
+    pytest.importorskip(PACKAGES[simulator], reason=f"{simulator} is not installed: see tools/cook_bench")
     module = import_module(f"cook_bench.in_{simulator}")
     config = getattr(module, "FINER", {}).get(name, scenes.PRESET)
     steps = scenes.STEPS if name == "nut on bolt" else STEPS.get(simulator, scenes.STEPS)
@@ -58,7 +59,7 @@ def played(simulator: str, name: str, folder: Path, fields: str = "sdfcli") -> s
     return result
 
 
-@on("mujoco", "bullet", nightly=("mujoco_warp", "newton", "drake"))
+@on("mujoco", "bullet", nightly=("mujoco_warp", "newton", "drake", "genesis"))
 def test_peg_in_hole(simulator: str, tmp_path: Path) -> None:
     """A clearance of 0.1 mm in a plate of 0.2 m: it stands on the ground, in the bore."""
     peg = played(simulator, "peg in hole", tmp_path)
@@ -88,7 +89,7 @@ def test_ball_on_bunny(simulator: str, tmp_path: Path) -> None:
     assert ball.energy < GAINED
 
 
-@on("mujoco", "mujoco_warp", "bullet", "drake", nightly=("newton",))
+@on("mujoco", "mujoco_warp", "bullet", "drake", nightly=("newton", "genesis"))
 def test_box_at_rest(simulator: str, tmp_path: Path) -> None:
     """At its own half height: fields are exact beside flat faces, up to 0.1 mm."""
     box = played(simulator, "box at rest", tmp_path)

@@ -40,7 +40,7 @@ UNMARKED = {
     "docs/start/install.md": 1,  # installs
     "docs/index.md": 1,
     "docs/guides/commands.md": 2,  # test_commands.py
-    "docs/guides/simulators.md": 19,  # tests/cook, where the simulators are installed
+    "docs/guides/simulators.md": 20,  # tests/cook, where the simulators are installed
     "docs/guides/pipelines.md": 1,  # for Snakemake: test_pipelines.py
     "docs/internals/proof.md": 1,  # test_proof.py
     "docs/reference/file.md": 1,  # test_format.py

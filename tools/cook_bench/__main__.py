@@ -3,7 +3,7 @@
 For each scene and kind of field: seconds to cook, bytes, penetration, energy gained, steps per second and the end after
 a second. Simulators that are not installed are passed over. Other rows of TABLE.csv stay.
 
-Needs the extra `simulators`.
+Needs the extra `simulators`, and for Genesis `pip install torch genesis-world`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from sdfcli.cook.config import CookConfig
 
 FIELDS = ("sdfcli", "Genesis, default", "Genesis, 128")
 """The last: nodes along every axis, the maximum; by default they depend on wall thickness."""
-FINER = {"peg in hole": CookConfig(cells=256)}
 
 
 def played(scene: Scene, fields: str, folder: Path, config: CookConfig = PRESET) -> Result:
