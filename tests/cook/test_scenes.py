@@ -33,7 +33,14 @@ TOUCH = {
 """Depths and gaps, in metres, at which a ball touches the bunny, 0.148 m long. MuJoCo's contacts are critically damped
 springs of T = 0.02 s: after a fall of 1 mm, with v = 0.14 m/s, it sinks by v T / e = 1.03 mm. The others: the preset's
 tolerance."""
-RIM = {"mujoco": 1e-4, "mujoco_warp": 1e-4, "newton": 0.2 / 256, "bullet": 0.2 / 256, "drake": 0.2 / 192, "genesis": 0.2 / 105}
+RIM = {
+    "mujoco": 1e-4,
+    "mujoco_warp": 1e-4,
+    "newton": 0.2 / 256,
+    "bullet": 0.2 / 256,
+    "drake": 0.2 / 192,
+    "genesis": 0.2 / 105,
+}
 """The tolerance, in metres, of a plate of 0.2 m whose bore a peg enters; in MuJoCo the clearance."""
 STEPS = {"mujoco_warp": 300, "newton": 300}
 """Fewer for simulators whose steps take some ten milliseconds on a CPU; the nut has all."""
