@@ -11,6 +11,7 @@ from sdfcli.cook.part import Part, part_name
 from sdfcli.cook.scene import Scene, read_scene
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field
+from sdfcli.field.stated_error import StatedError
 from sdfcli.field.store import is_field, load
 from sdfcli.mesh.formats.units import in_metres
 from sdfcli.mesh.load import load_mesh
@@ -82,6 +83,10 @@ def _of_field(path: Path) -> Asset:
     from sdfcli.extract.isosurface import isosurface
 
     found = load(path)
+    try:
+        StatedError.of(found)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
     surface = isosurface(found)
     part = Part(part_name(path.stem), surface.vertices, surface.faces.astype(np.int64), str(path), str(path))
     return Asset(path, [part], notes=["the field's unit is taken as a metre"], field=found)

@@ -23,6 +23,7 @@ from sdfcli.cook.plan import Plan, build_parameters, plan_for
 from sdfcli.errors import InputError
 from sdfcli.export.lattice import PIECE, check_fits
 from sdfcli.field.field import Field
+from sdfcli.field.stated_error import StatedError
 from sdfcli.params import BuildKeywords
 from sdfcli.query.mesh_distance import MeshDistance
 
@@ -108,10 +109,8 @@ def grid_values(
     size = (nodes - 1) * cell
     value, grad = np.empty(nodes, np.float32), np.empty((*nodes, 3), np.float32)
     vertex = np.empty(nodes, np.int64)
-    is_solid, parameters = "solid" in field.info, field.info["parameters"]
-    sign = "none" if is_solid else field.info["sign"]
-    mesh = MeshDistance((part.vertices, part.faces), sign=sign, device="cpu")
-    error = parameters["tolerance"] * (parameters.get("unit") or field.info["mesh"]["diagonal"])
+    is_solid, error = "solid" in field.info, StatedError.of(field).near
+    mesh = MeshDistance((part.vertices, part.faces), sign="none" if is_solid else field.info["sign"], device="cpu")
     x, y, z = (low + step * np.arange(n) for low, step, n in zip(centre - size / 2, cell, nodes, strict=True))
     layers = max(1, PIECE // int(nodes[1:].prod()))
     for first in range(0, len(x), layers):

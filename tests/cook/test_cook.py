@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -249,6 +250,9 @@ def test_a_field_is_cooked_as_it_is(tmp_path: Path) -> None:
     assert abs(depth + 1) < 0.05
     with pytest.raises(UsageError, match="--scale is for mesh files"):
         read_asset(tmp_path / "ball.h5", scale=2)
+    dataclasses.replace(field, info={}).save(tmp_path / "bare.h5")
+    with pytest.raises(InputError, match=r"bare\.h5: the field does not state its error"):
+        read_asset(tmp_path / "bare.h5")
 
 
 def test_interrupted_cooks_leave_nothing(tmp_path: Path) -> None:
