@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.cook.config import CookConfig
-from sdfcli.cook.mesh_file import check_signed, welded, write_part
+from sdfcli.cook.mesh_file import check_signed, predicted_mesh_bytes, welded, write_part
 from sdfcli.cook.part import Cooked, Part
 from sdfcli.cook.plan import Plan, build_parameters, plan_for
 from sdfcli.errors import InputError
@@ -160,4 +160,4 @@ def _plan(config: CookConfig, part: Part) -> Plan:
 
 def _size(part: Part, plan: Plan) -> float:
     nodes = np.ceil((plan.high - plan.low).max() / plan.cell) + 1
-    return float(NODE_BYTES * nodes**3 + 60 * len(part.vertices) + 20 * len(part.faces))
+    return float(NODE_BYTES * nodes**3 + predicted_mesh_bytes(part))

@@ -23,6 +23,11 @@ def welded(part: Part) -> Part:
     return replace(part, vertices=np.array(mesh.vertices, np.float64), faces=np.array(mesh.faces, np.int64))
 
 
+def predicted_mesh_bytes(part: Part) -> int:
+    """Estimated size of the file that `write_part` writes."""
+    return 60 * len(part.vertices) + 20 * len(part.faces)
+
+
 def write_part(part: Part, folder: Path) -> str:
     """Writes `NAME.obj`. Returns its name."""
     name = f"{part.name}.obj"

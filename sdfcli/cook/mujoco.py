@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
 
 from sdfcli.cook.config import BAND, CookConfig
-from sdfcli.cook.mesh_file import write_part
+from sdfcli.cook.mesh_file import predicted_mesh_bytes, write_part
 from sdfcli.cook.part import Cooked, Part
 from sdfcli.cook.scene.mjcf import change_geom
 from sdfcli.field.field import Field
@@ -37,7 +37,7 @@ def parameters(config: CookConfig, part: Part) -> BuildKeywords:
 
 def predicted_bytes(config: CookConfig, part: Part) -> int:
     """Size of the `.oct` file, from an estimate of the leaf count, and of the example."""
-    example = 60 * len(part.vertices) + 20 * len(part.faces) if part.place == part.source else 0
+    example = predicted_mesh_bytes(part) if part.place == part.source else 0
     return example + predicted_size(estimate((part.vertices, part.faces), **parameters(config, part)).leaves)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.cook.config import CookConfig
-from sdfcli.cook.mesh_file import check_signed, welded, write_part
+from sdfcli.cook.mesh_file import check_signed, predicted_mesh_bytes, welded, write_part
 from sdfcli.cook.part import Cooked, Part
 from sdfcli.cook.plan import Plan, build_parameters, plan_for
 from sdfcli.cook.sparse_grid import SIZE, VALUES, packed, predicted_blocks, quantised, sides_for, sparse_grid
@@ -225,4 +225,4 @@ def _plan(config: CookConfig, part: Part) -> Plan:
 def _size(config: CookConfig, part: Part, plan: Plan) -> float:
     coarse = float((plan.cells(SIZE) // SIZE + 1).prod())
     fine = VALUES * np.dtype(config.newton.texture_format).itemsize * predicted_blocks(plan, part)
-    return 12 * coarse + fine + 60 * len(part.vertices) + 20 * len(part.faces)
+    return 12 * coarse + fine + predicted_mesh_bytes(part)

@@ -11,6 +11,7 @@ from unittest import mock
 
 import genesis as gs
 import numpy as np
+import trimesh
 
 from cook_bench.scenes import DENSITY, GRAVITY, PRESET, STEP, Result, Scene, cooked, part_of, watched
 from cook_bench.shapes import Floats
@@ -69,12 +70,7 @@ def _grid(scene: Scene, name: str, fields: str, folder: Path, config: CookConfig
 def _state(bodies: list[Any]) -> tuple[Floats, Floats]:
     poses, velocities = np.tile(np.eye(4), (len(bodies), 1, 1)), np.zeros((len(bodies), 6))
     for body, pose, velocity in zip(bodies, poses, velocities, strict=True):
-        w, x, y, z = body.get_quat().numpy().astype(np.float64)
-        pose[:3, :3] = [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
+        pose[:] = trimesh.transformations.quaternion_matrix(body.get_quat().numpy())
         pose[:3, 3] = body.get_pos().numpy()
         velocity[:3], velocity[3:] = body.get_vel().numpy(), body.get_ang().numpy()
     return poses, velocities
